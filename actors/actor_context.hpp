@@ -1,0 +1,32 @@
+// What every actor of a run shares: the services, progress for the stall watchdog, and where failures go.
+#pragma once
+
+#include "actors/control_messages.hpp"
+#include "actors/trace/recorder.hpp"
+
+#include <caf/actor.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/send.hpp>
+
+#include <atomic>
+
+namespace penstock::actors {
+
+struct actor_context {
+  run_services& services;
+  caf::actor coordinator;
+  std::atomic<std::int64_t> progress{0}; ///< raised by every finished piece of work
+};
+using context_ptr = std::shared_ptr<actor_context>;
+
+/// Runs a handler's body; what it throws becomes the run's failure. An actor never dies of an exception.
+template <class Body>
+void guarded(actor_context& context, const std::string& who, Body&& body) {
+  try {
+    body();
+  } catch (const std::exception& e) {
+    caf::anon_send(context.coordinator, failure_msg{who, e.what()});
+  }
+}
+
+} // namespace penstock::actors

@@ -1,0 +1,123 @@
+// Runs segments with actors: one actor system, one coordinator, and this thread waiting for them.
+#include "actors/coordinator_actor.hpp"
+#include "kernels/check.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+
+namespace penstock::actors {
+
+namespace {
+
+// CAF 0.17's work stealing scheduler lets an idle actor wait for milliseconds; sharing wakes it in microseconds.
+struct system_config : caf::actor_system_config {
+  system_config() {
+    set("scheduler.policy", caf::atom("sharing"));
+    set("scheduler.max-threads", std::size_t{2}); // handlers are light: compute runs on streams
+  }
+};
+
+class actors_executor final : public executor {
+public:
+  explicit actors_executor(run_services& services);
+  ~actors_executor() override;
+  std::int64_t train(segment_run_ptr run) override;
+  loss_metrics evaluate(const dataset& data, std::int64_t batch) override;
+
+private:
+  void finish_streams();
+  template <class Message, class Take>
+  void await(Take take);
+
+  run_services& services_;
+  system_config config_;
+  caf::actor_system system_;
+  caf::scoped_actor self_;
+  caf::actor coordinator_;
+  context_ptr context_;
+};
+
+actors_executor::actors_executor(run_services& services)
+    : services_(services), system_(config_), self_(system_), coordinator_(spawn_coordinator(system_)),
+      context_(new actor_context{services, coordinator_}) {
+  planner::schedule_request request{services.options.schedule, services.options.replicas,
+                                    services.options.microbatches, services.options.in_flight,
+                                    services.options.window, 1};
+  caf::anon_send(coordinator_, start_run_msg{context_, planner::resolve_schedule(request)});
+}
+
+actors_executor::~actors_executor() {
+  caf::anon_send_exit(coordinator_, caf::exit_reason::user_shutdown);
+  coordinator_ = nullptr;
+  context_->coordinator = nullptr;
+  self_->await_all_other_actors_done();
+  finish_streams(); // completions of what was posted find no actor and end there
+}
+
+// A kernel that does not return cannot be stopped; the run has failed and said so, and must end.
+void actors_executor::finish_streams() {
+  constexpr auto patience = std::chrono::seconds(10);
+  for (auto& s : services_.parts.stages)
+    for (auto& r : s.replicas) {
+      auto done = std::make_shared<std::promise<void>>();
+      auto finished = done->get_future();
+      r.work->post([](backend&) {}, [done](std::exception_ptr) { done->set_value(); });
+      if (finished.wait_for(patience) == std::future_status::ready) continue;
+      std::fprintf(stderr, "penstock: stage %d does not return from its computation; leaving\n", s.index);
+      std::_Exit(1);
+    }
+}
+
+// Waits for the coordinator's answer; meanwhile looks at what signal handlers asked for.
+template <class Message, class Take>
+void actors_executor::await(Take take) {
+  bool answered = false;
+  bool drained = false;
+  std::string failure;
+  while (!answered) {
+    self_->receive(
+        [&](const Message& m) {
+          take(m);
+          answered = true;
+        },
+        [&](const failure_msg& m) {
+          failure = m.what;
+          answered = true;
+        },
+        caf::after(std::chrono::milliseconds(20)) >> [&] {
+          if (drained || !(services_.control.stop || services_.control.checkpoint)) return;
+          drained = true;
+          caf::anon_send(coordinator_, drain_msg{});
+        });
+  }
+  if (!failure.empty()) throw error(failure);
+}
+
+std::int64_t actors_executor::train(segment_run_ptr run) {
+  caf::anon_send(coordinator_, train_msg{std::move(run), caf::actor_cast<caf::actor>(self_)});
+  std::int64_t trained = 0;
+  await<segment_done_msg>([&](const segment_done_msg& m) { trained = m.minibatches; });
+  return trained;
+}
+
+loss_metrics actors_executor::evaluate(const dataset& data, std::int64_t batch) {
+  caf::anon_send(coordinator_, start_evaluation_msg{&data, batch, caf::actor_cast<caf::actor>(self_)});
+  loss_metrics total;
+  await<evaluated_msg>([&](const evaluated_msg& m) { total = m.total; });
+  return total;
+}
+
+} // namespace
+
+std::unique_ptr<executor> make_actors_executor(run_services& services) {
+  return std::make_unique<actors_executor>(services);
+}
+
+} // namespace penstock::actors

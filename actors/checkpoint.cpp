@@ -1,0 +1,124 @@
+// Writing a checkpoint: stage files, manifest, pointer.
+#include "actors/checkpoint.hpp"
+
+#include "actors/digest.hpp"
+#include "kernels/atomic_file.hpp"
+#include "kernels/check.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace penstock::actors {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr int format_version = 1;
+constexpr std::size_t kept = 2;
+
+void sync_folder(const fs::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
+  if (fd < 0) return;
+  ::fsync(fd);
+  ::close(fd);
+}
+
+std::string folder_name(std::int64_t step) {
+  auto digits = std::to_string(step);
+  return "step-" + std::string(digits.size() < 10 ? 10 - digits.size() : 0, '0') + digits;
+}
+
+// A folder of the same step may be there, and `latest` may name it: the two change places in one step.
+void put_in_place(const fs::path& writing, const fs::path& final_folder) {
+  if (!fs::exists(final_folder)) {
+    fs::rename(writing, final_folder);
+    return;
+  }
+  if (::renameat2(AT_FDCWD, writing.c_str(), AT_FDCWD, final_folder.c_str(), RENAME_EXCHANGE) != 0)
+    throw error("[checkpoint] cannot replace " + final_folder.string() + ": " + std::strerror(errno));
+  fs::remove_all(writing);
+}
+
+named_tensors stage_tensors(pipeline& p, stage_unit& s, memory_pool& pool, const named_tensors& weights) {
+  named_tensors all;
+  for (const auto& parameter : s.layers->parameters()) all["weights/" + parameter.name] = weights.at(parameter.name);
+  for (auto& [name, t] : plain_optimizer_state(p, s, pool)) all["optimizer/" + name] = t;
+  for (std::size_t r = 0; r < s.replicas.size(); ++r)
+    for (std::size_t i = 0; i < s.layers->states().size(); ++i)
+      all["state/" + std::to_string(r) + "/" + s.layers->states()[i].name] = s.replicas[r].states[i];
+  return all;
+}
+
+json stage_entry(const stage_unit& s, const fs::path& file) {
+  json steps = json::object();
+  for (std::size_t i = 0; i < s.optimizer_states.size(); ++i)
+    steps[s.layers->parameters()[i].name] = s.optimizer_states[i].step;
+  return {{"file", file.filename().string()}, {"bytes", fs::file_size(file)},   {"sha256", sha256_of_file(file)},
+          {"first_layer", s.layers->whole().layers()[static_cast<std::size_t>(s.layers->first())].name},
+          {"layers", s.layers->last() - s.layers->first()},
+          {"replicas", s.replicas.size()},     {"version", s.weights->version}, {"optimizer_steps", steps}};
+}
+
+// Older complete checkpoints and leftovers of a run that died while writing.
+void prune(const fs::path& dir, const fs::path& newest) {
+  std::vector<fs::path> complete;
+  for (const auto& entry : fs::directory_iterator(dir)) {
+    const auto name = entry.path().filename().string();
+    if (name.starts_with(".writing-step-")) fs::remove_all(entry.path());
+    else if (name.starts_with("step-") && entry.path() != newest) complete.push_back(entry.path());
+  }
+  std::sort(complete.rbegin(), complete.rend());
+  for (std::size_t i = kept - 1; i < complete.size(); ++i) fs::remove_all(complete[i]);
+}
+
+fs::path write_into(pipeline& p, const checkpoint_position& at, const fs::path& dir) {
+  fs::create_directories(dir);
+  const auto name = folder_name(at.step);
+  const auto writing = dir / (".writing-" + name);
+  fs::remove_all(writing);
+  fs::create_directory(writing);
+  memory_pool pool;
+  const auto weights = plain_weights(p, pool);
+  json stages = json::array();
+  for (auto& s : p.stages) {
+    const auto file = writing / ("stage-" + std::to_string(s.index) + ".safetensors");
+    write_safetensors(file, stage_tensors(p, s, pool, weights));
+    stages.push_back(stage_entry(s, file));
+  }
+  const json manifest{{"format", format_version},    {"model", at.model}, {"optimizer", at.optimizer},
+                      {"schedule", at.schedule},     {"step", at.step},   {"batch", at.batch},
+                      {"samples", at.samples},       {"seed", at.seed},   {"drains", at.drains},
+                      {"stages", stages}};
+  atomic_file out(writing / "manifest.json");
+  out.write(manifest.dump(1) + "\n");
+  out.commit();
+  const auto final_folder = dir / name;
+  put_in_place(writing, final_folder);
+  sync_folder(dir);
+  atomic_file latest(dir / "latest");
+  latest.write(name + "\n");
+  latest.commit();
+  prune(dir, final_folder);
+  return final_folder;
+}
+
+} // namespace
+
+fs::path write_checkpoint(pipeline& p, const checkpoint_position& at, const fs::path& dir) {
+  try {
+    return write_into(p, at, dir);
+  } catch (const fs::filesystem_error& e) {
+    throw error("[checkpoint] cannot write to " + dir.string() + ": " + e.code().message());
+  }
+}
+
+} // namespace penstock::actors

@@ -1,0 +1,33 @@
+// A run at rest on disk: per stage, atomic, readable by any other plan.
+#pragma once
+
+#include "actors/pipeline.hpp"
+
+namespace penstock::actors {
+
+/// Where the run stands; everything random derives from seed and step, so this is also the random state.
+struct checkpoint_position {
+  std::string model;               ///< must agree on resume (run_inputs::model_options)
+  std::string optimizer;
+  std::string schedule;
+  std::int64_t step = 0;           ///< minibatches done
+  std::int64_t batch = 0;
+  std::int64_t samples = 0;        ///< of the training data
+  std::uint64_t seed = 0;
+  std::vector<std::int64_t> drains;
+};
+
+/// Writes DIR/step-N: a safetensors file a stage and manifest.json with their lengths and SHA-256, first under a
+/// temporary name, then renamed; then DIR/latest names it. Keeps the two newest. Throws penstock::error; what was
+/// complete before stays complete. Returns the folder.
+std::filesystem::path write_checkpoint(pipeline& p, const checkpoint_position& at, const std::filesystem::path& dir);
+
+/// Reads DIR/latest into the pipeline: weights, optimizer state and step counts, BatchNorm statistics (each replica's
+/// own when the layer's replica count is the same, else the mean), versions. Throws usage_error when the checkpoint is
+/// of another model, data, seed, batch or optimizer, and penstock::error when it is torn or unreadable.
+checkpoint_position read_checkpoint(pipeline& p, const checkpoint_position& wanted, const std::filesystem::path& dir);
+
+/// True when the folder has a complete checkpoint.
+bool has_checkpoint(const std::filesystem::path& dir);
+
+} // namespace penstock::actors

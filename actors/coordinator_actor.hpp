@@ -1,0 +1,35 @@
+// The coordinator starts a plan's actors, and owns start, drain, evaluation, failure and the stall watchdog.
+#pragma once
+
+#include "actors/actor_context.hpp"
+
+namespace penstock::actors {
+
+/// From the executor; each is answered to `reply_to` with segment_done_msg, evaluated_msg or failure_msg.
+struct train_msg {
+  segment_run_ptr run;
+  caf::actor reply_to;
+};
+struct start_evaluation_msg {
+  const dataset* data = nullptr;
+  std::int64_t batch = 0;
+  caf::actor reply_to;
+};
+struct drain_msg {}; ///< end the segment with what is admitted
+struct segment_done_msg {
+  std::int64_t minibatches = 0;
+};
+struct start_run_msg {
+  context_ptr context;
+  planner::schedule dealing; ///< resolved, without lists
+};
+
+caf::actor spawn_coordinator(caf::actor_system& system);
+
+} // namespace penstock::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::train_msg)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::start_evaluation_msg)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::drain_msg)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::segment_done_msg)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::start_run_msg)

@@ -1,0 +1,15 @@
+// SHA-256 of files and of named tensors.
+#pragma once
+
+#include "kernels/safetensors.hpp"
+
+#include <span>
+#include <string>
+
+namespace penstock::actors {
+
+/// Hexadecimal SHA-256 of the tensors' plain bytes in name order (f32 as f32; no names or shapes).
+std::string sha256_of(const named_tensors& tensors);
+std::string sha256_of_file(const std::filesystem::path& file);
+
+} // namespace penstock::actors

@@ -1,0 +1,91 @@
+// Losses in, step events and evaluation totals out.
+#include "actors/source_actor.hpp"
+#include "actors/step_log.hpp"
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include <map>
+
+namespace penstock::actors {
+
+namespace {
+
+class metrics {
+public:
+  void start(context_ptr context) { context_ = std::move(context); }
+  void begin(const begin_segment_msg& m) {
+    left_ = planned_ = m.run->plan.minibatches * m.run->plan.microbatches;
+    evaluating_ = false;
+    const auto microbatches = m.run->plan.microbatches;
+    context_->services.steps.begin_segment(m.run->first_minibatch,
+                                           (m.run->plan.source_credit() + microbatches - 1) / microbatches);
+    report();
+  }
+  void truncate(const truncate_segment_msg& m) {
+    left_ += m.run->plan.minibatches * m.run->plan.microbatches - planned_;
+    planned_ = m.run->plan.minibatches * m.run->plan.microbatches;
+    report();
+  }
+  void evaluate(const evaluate_msg& m) {
+    evaluating_ = true;
+    left_ = (m.data->size() + m.batch - 1) / m.batch;
+    parts_.clear();
+  }
+  void take(const loss_msg& m);
+  actor_context& context() { return *context_; }
+
+private:
+  void report();
+
+  context_ptr context_;
+  bool evaluating_ = false;
+  std::int64_t planned_ = 0;
+  std::int64_t left_ = 0;
+  std::map<std::int64_t, loss_metrics> parts_; // summed in order at the end, so that totals repeat
+};
+
+void metrics::report() {
+  if (left_ > 0) return;
+  context_->services.steps.end_segment();
+  caf::anon_send(context_->coordinator, part_done_msg{"metrics"});
+}
+
+void metrics::take(const loss_msg& m) {
+  --left_;
+  ++context_->progress;
+  if (!evaluating_) {
+    context_->services.steps.add(m.key.minibatch, m.key.microbatch, m.metrics);
+    report();
+    return;
+  }
+  parts_[m.key.since_drain] = m.metrics;
+  if (left_ > 0) return;
+  loss_metrics total;
+  for (const auto& [batch, part] : parts_) {
+    total.loss_sum += part.loss_sum;
+    total.samples += part.samples;
+    total.correct_top1 += part.correct_top1;
+    total.correct_top5 += part.correct_top5;
+  }
+  caf::anon_send(context_->coordinator, evaluated_msg{total});
+}
+
+caf::behavior metrics_behavior(caf::stateful_actor<metrics>* self, context_ptr context) {
+  self->state.start(std::move(context));
+  const auto run = [self](auto body) { guarded(self->state.context(), "metrics", body); };
+  return {
+      [=](const begin_segment_msg& m) { run([&] { self->state.begin(m); }); },
+      [=](const truncate_segment_msg& m) { run([&] { self->state.truncate(m); }); },
+      [=](const evaluate_msg& m) { run([&] { self->state.evaluate(m); }); },
+      [=](const loss_msg& m) { run([&] { self->state.take(m); }); },
+  };
+}
+
+} // namespace
+
+caf::actor spawn_metrics(caf::actor_system& system, context_ptr context) {
+  return system.spawn(metrics_behavior, std::move(context));
+}
+
+} // namespace penstock::actors

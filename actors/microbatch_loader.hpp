@@ -1,0 +1,42 @@
+// Loads the samples of one micro-batch.
+#pragma once
+
+#include "actors/dataset.hpp"
+#include "actors/policy/minibatch_plan.hpp"
+#include "kernels/memory_pool.hpp"
+
+#include <memory>
+#include <mutex>
+
+namespace penstock::actors {
+
+struct loaded_microbatch {
+  tensor input;  ///< plain, [samples, ...]; "none" when empty
+  tensor labels; ///< i64 [samples]
+  std::int64_t samples = 0;
+  std::int64_t minibatch_samples = 0;
+};
+
+/// Thread safe. The order of an epoch is computed once and kept for the two epochs that a pipeline can straddle.
+class microbatch_loader {
+public:
+  microbatch_loader(const dataset& data, std::int64_t batch, int microbatches, std::uint64_t seed, bool training);
+  /// Throws what the data set throws, and penstock::error for a label out of range.
+  loaded_microbatch load(std::int64_t minibatch, std::int32_t microbatch);
+  const minibatch_plan& plan() const { return plan_; }
+
+private:
+  using order_ptr = std::shared_ptr<const std::vector<std::int64_t>>;
+  order_ptr order_of(std::int64_t epoch);
+
+  const dataset& data_;
+  minibatch_plan plan_;
+  int microbatches_;
+  std::uint64_t seed_;
+  bool training_;
+  memory_pool pool_;
+  std::mutex mutex_;
+  std::vector<std::pair<std::int64_t, order_ptr>> orders_;
+};
+
+} // namespace penstock::actors

@@ -1,0 +1,223 @@
+// Replays a schedule's definition with one control thread and no actors: minibatch after minibatch, each with the
+// weight versions that DESIGN section 2 gives it. It knows no lists, credits, messages or timing, so it can judge them.
+#include "actors/executor.hpp"
+#include "actors/microbatch_loader.hpp"
+#include "actors/stage_compute.hpp"
+#include "actors/step_log.hpp"
+#include "kernels/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+
+namespace penstock::actors {
+
+namespace {
+
+class oracle_executor final : public executor {
+public:
+  explicit oracle_executor(run_services& services);
+  std::int64_t train(segment_run_ptr run) override;
+  loss_metrics evaluate(const dataset& data, std::int64_t batch) override;
+
+private:
+  struct stage_memory {
+    std::deque<weights_ptr> versions;                 // consecutive; the newest is the stage's own
+    std::int64_t base = 0;                            // absolute version at the drain
+    std::vector<std::vector<tensor>> gradients;       // per replica
+  };
+  std::int64_t forward_version(int stage, std::int64_t tau) const;
+  std::int64_t versions_kept(int stage) const;
+  weights_ptr version(int stage, std::int64_t relative) const;
+  void run_microbatch(std::int64_t tau, std::int32_t micro);
+  void update(std::int64_t tau);
+  void apply(int stage, std::int64_t group, std::int64_t contributions, std::vector<tensor> sum, float clip);
+  std::vector<tensor> gather(int stage);
+  void update_groups(std::int64_t tau);
+  void update_all(std::int64_t tau);
+
+  run_services& services_;
+  microbatch_loader loader_;
+  segment_run_ptr run_;
+  std::vector<stage_memory> memory_;
+};
+
+oracle_executor::oracle_executor(run_services& services)
+    : services_(services), loader_(*services.inputs.train, services.options.batch, services.options.microbatches,
+                                   services.options.seed, true) {}
+
+// DESIGN section 2, rule 1 and the table: how many updates of this stage a forward of minibatch tau must have seen.
+std::int64_t oracle_executor::forward_version(int stage, std::int64_t tau) const {
+  const auto& plan = run_->plan;
+  if (plan.synchronous) return tau;
+  if (plan.name == "2bw") return std::max<std::int64_t>(0, tau - 1);
+  const auto& s = plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? 0 : stage)];
+  return std::max<std::int64_t>(0, tau / s.replicas - (s.credit - 1));
+}
+
+std::int64_t oracle_executor::versions_kept(int stage) const {
+  const auto& plan = run_->plan;
+  if (plan.synchronous) return 1;
+  if (plan.name == "2bw") return 2;
+  return plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? 0 : stage)].credit;
+}
+
+weights_ptr oracle_executor::version(int stage, std::int64_t relative) const {
+  const auto& m = memory_[static_cast<std::size_t>(stage)];
+  for (const auto& w : m.versions)
+    if (w->version == m.base + relative) return w;
+  throw std::logic_error("the oracle lacks version " + std::to_string(relative) + " of stage " + std::to_string(stage));
+}
+
+std::int64_t oracle_executor::train(segment_run_ptr run) {
+  run_ = std::move(run);
+  memory_.clear();
+  for (auto& s : services_.parts.stages) {
+    stage_memory m;
+    m.base = s.weights->version;
+    m.versions.push_back(s.weights);
+    m.gradients.assign(s.replicas.size(), std::vector<tensor>(s.layers->parameters().size()));
+    memory_.push_back(std::move(m));
+  }
+  services_.steps.begin_segment(run_->first_minibatch, 0);
+  std::int64_t tau = 0;
+  for (; tau < run_->plan.minibatches; ++tau) {
+    if (services_.control.stop || services_.control.checkpoint) break;
+    for (std::int32_t m = 0; m < run_->plan.microbatches; ++m) run_microbatch(tau, m);
+    update(tau);
+  }
+  if (run_->plan.updates.per_minibatch_group && tau > 0)
+    for (auto& s : services_.parts.stages) { // the last group may be short of minibatches
+      const auto replicas = static_cast<std::int64_t>(s.replicas.size());
+      if (tau % replicas != 0) apply(s.index, (tau - 1) / replicas, tau % replicas, gather(s.index), 1);
+    }
+  memory_.clear();
+  services_.steps.end_segment();
+  return tau;
+}
+
+void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
+  auto& parts = services_.parts;
+  const auto minibatch = run_->first_minibatch + tau;
+  const auto loaded = loader_.load(minibatch, micro);
+  const microbatch_id id{services_.options.seed, minibatch, micro, loaded.samples, loaded.minibatch_samples};
+  std::vector<microbatch_record> records(parts.stages.size());
+  std::vector<tensor> flowing{loaded.input};
+  loss_metrics metrics;
+  for (auto& s : parts.stages) {
+    const auto i = static_cast<std::size_t>(s.index);
+    const int r = planner::replica_of(run_->plan, s.index, tau, micro);
+    records[i].id = id;
+    records[i].weights = version(s.index, forward_version(s.index, tau));
+    auto& replica = s.replicas[static_cast<std::size_t>(r)];
+    replica.work->run([&](backend& ops) {
+      auto result = compute_forward(ops, parts, s, replica, std::move(flowing), loaded.labels, records[i]);
+      flowing = std::move(result.outputs);
+      if (s.is_last) metrics = result.metrics;
+    });
+  }
+  if (services_.options.stop_on_nonfinite && !std::isfinite(metrics.loss_sum))
+    throw error("[training] the loss is not finite (" + std::to_string(metrics.loss_sum) + "): stage " +
+                std::to_string(parts.stages.size() - 1) + ", minibatch " + std::to_string(minibatch) + ", micro-batch " +
+                std::to_string(micro) + ", weight version " + std::to_string(records.back().weights->version));
+  for (auto it = parts.stages.rbegin(); it != parts.stages.rend(); ++it) {
+    auto& s = *it;
+    const auto i = static_cast<std::size_t>(s.index);
+    const auto r = static_cast<std::size_t>(planner::replica_of(run_->plan, s.index, tau, micro));
+    const auto weights = run_->plan.stashes_weights ? records[i].weights : s.weights;
+    s.replicas[r].work->run([&](backend& ops) {
+      flowing = compute_backward(ops, parts, s, std::move(flowing), *weights, records[i], memory_[i].gradients[r]);
+    });
+    records[i] = {};
+  }
+  services_.steps.add(minibatch, micro, metrics);
+}
+
+std::vector<tensor> oracle_executor::gather(int stage) {
+  auto& s = services_.parts.stages[static_cast<std::size_t>(stage)];
+  auto& gradients = memory_[static_cast<std::size_t>(stage)].gradients;
+  std::vector<tensor> sum;
+  s.update_stream().run([&](backend& ops) { sum = sum_gradients(ops, std::move(gradients)); });
+  gradients.assign(s.replicas.size(), std::vector<tensor>(s.layers->parameters().size()));
+  return sum;
+}
+
+void oracle_executor::apply(int stage, std::int64_t group, std::int64_t contributions, std::vector<tensor> sum,
+                            float clip) {
+  auto& s = services_.parts.stages[static_cast<std::size_t>(stage)];
+  auto& versions = memory_[static_cast<std::size_t>(stage)].versions;
+  const auto kept = static_cast<std::size_t>(versions_kept(stage));
+  while (versions.size() > kept - 1) versions.pop_front(); // so that an update may happen in place
+  auto order =
+      order_update(services_.options, run_->plan, stage, group, run_->first_minibatch, contributions);
+  order.gradient_scale *= clip;
+  s.update_stream().run([&](backend& ops) {
+    compute_update(ops, services_.parts, s, services_.options, order, sum);
+    sum.clear();
+  });
+  versions.push_back(s.weights);
+}
+
+void oracle_executor::update(std::int64_t tau) {
+  if (run_->plan.updates.per_minibatch_group) update_groups(tau);
+  else update_all(tau);
+}
+
+void oracle_executor::update_groups(std::int64_t tau) {
+  for (auto& s : services_.parts.stages) {
+    const auto replicas = static_cast<std::int64_t>(s.replicas.size());
+    if ((tau + 1) % replicas == 0) apply(s.index, tau / replicas, replicas, gather(s.index), 1);
+  }
+}
+
+void oracle_executor::update_all(std::int64_t tau) {
+  std::vector<std::vector<tensor>> sums;
+  double squares = 0;
+  for (auto& s : services_.parts.stages) {
+    sums.push_back(gather(s.index));
+    if (services_.options.clip_norm > 0)
+      s.update_stream().run([&](backend& ops) {
+        for (const auto q : gradient_squares(ops, sums.back())) squares += q;
+      });
+  }
+  const auto clip =
+      services_.options.clip_norm > 0 ? clip_factor(std::sqrt(squares), services_.options.clip_norm) : 1.0F;
+  for (auto& s : services_.parts.stages)
+    apply(s.index, tau, 1, std::move(sums[static_cast<std::size_t>(s.index)]), clip);
+}
+
+loss_metrics oracle_executor::evaluate(const dataset& data, std::int64_t batch) {
+  microbatch_loader loader(data, batch, 1, services_.options.seed, false);
+  memory_pool pool;
+  std::vector<std::vector<tensor>> states;
+  for (auto& s : services_.parts.stages) {
+    states.emplace_back();
+    auto mean = mean_states(s, pool);
+    for (const auto& st : s.layers->states()) states.back().push_back(mean.at(st.name));
+  }
+  loss_metrics total;
+  for (std::int64_t b = 0; b < loader.plan().per_epoch(); ++b) {
+    const auto loaded = loader.load(b, 0);
+    std::vector<tensor> flowing{loaded.input};
+    for (auto& s : services_.parts.stages)
+      s.update_stream().run([&](backend& ops) {
+        auto result = compute_evaluation(ops, services_.parts, s, std::move(flowing), loaded.labels, *s.weights,
+                                         states[static_cast<std::size_t>(s.index)]);
+        flowing = std::move(result.outputs);
+        if (!s.is_last) return;
+        total.loss_sum += result.metrics.loss_sum;
+        total.samples += result.metrics.samples;
+        total.correct_top1 += result.metrics.correct_top1;
+        total.correct_top5 += result.metrics.correct_top5;
+      });
+  }
+  return total;
+}
+
+} // namespace
+
+std::unique_ptr<executor> make_oracle_executor(run_services& services) {
+  return std::make_unique<oracle_executor>(services);
+}
+
+} // namespace penstock::actors

@@ -1,0 +1,192 @@
+// Building a pipeline, and reading and writing its tensors by name.
+#include "actors/pipeline.hpp"
+
+#include "actors/policy/partition.hpp"
+#include "kernels/check.hpp"
+#include "kernels/initialise.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include <sched.h>
+
+namespace penstock::actors {
+
+namespace {
+
+std::vector<int> allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    for (int c = 0; c < CPU_SETSIZE; ++c)
+      if (CPU_ISSET(c, &set)) cores.push_back(c);
+  if (cores.empty()) cores.push_back(0);
+  return cores;
+}
+
+// Consecutive cores for each worker where there are enough for all, else none: sharing cores is the scheduler's work.
+class core_dealer {
+public:
+  core_dealer(const run_options& options, int workers) : cores_(allowed_cores()) {
+    const int cores = static_cast<int>(cores_.size());
+    threads_ = options.threads > 0 ? options.threads : std::max(1, cores / workers);
+    pins_ = options.pin && threads_ * workers <= cores;
+  }
+  int threads() const { return threads_; }
+  std::vector<int> next() {
+    if (!pins_) return {};
+    const auto first = cores_.begin() + next_;
+    next_ += threads_;
+    return {first, first + threads_};
+  }
+
+private:
+  std::vector<int> cores_;
+  int threads_ = 1;
+  int next_ = 0;
+  bool pins_ = false;
+};
+
+std::vector<tensor> initial_replica_states(const segment& layers, memory_pool& pool) {
+  std::vector<tensor> states;
+  for (const auto& s : layers.states()) {
+    auto t = tensor::allocate(pool, s.spec.type, s.spec.dims, memory_use::weights);
+    if (s.spec.type == dtype::i64) std::fill_n(t.data<std::int64_t>(), t.elements(), static_cast<std::int64_t>(s.spec.initial));
+    else std::fill_n(t.data<float>(), t.elements(), s.spec.initial);
+    states.push_back(std::move(t));
+  }
+  return states;
+}
+
+void initialise_stage(stage_unit& s, const run_options& options, const optimizer& step) {
+  s.update_stream().run([&](backend& ops) {
+    s.formats = s.layers->parameter_formats(ops);
+    s.weights = std::make_shared<weight_set>();
+    for (std::size_t i = 0; i < s.layers->parameters().size(); ++i) {
+      const auto& p = s.layers->parameters()[i];
+      auto plain = ops.allocate(dtype::f32, p.spec.dims, memory_use::weights);
+      initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, p.spec.init, options.seed, p.name);
+      s.weights->tensors.push_back(ops.reorder(plain, s.formats[i], memory_use::weights));
+    }
+    for (const auto& w : s.weights->tensors) {
+      optimizer_state state;
+      for (std::size_t n = 0; n < step.state_names().size(); ++n) {
+        auto t = ops.allocate(dtype::f32, w.dims(), memory_use::optimizer_state, w.format());
+        std::memset(t.raw(), 0, t.bytes()); // padding included
+        state.tensors.push_back(std::move(t));
+      }
+      s.optimizer_states.push_back(std::move(state));
+    }
+  });
+  s.update_memory().reset_peak(); // the plain copy made here is no version of the run
+}
+
+} // namespace
+
+std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared_ptr<const model> net,
+                                         const std::vector<int>& cuts) {
+  auto p = std::make_unique<pipeline>();
+  p->net = std::move(net);
+  p->loss = softmax_cross_entropy(options.label_smoothing);
+  p->step = make_optimizer(options.optimizer);
+  core_dealer dealer(options, std::accumulate(options.replicas.begin(), options.replicas.end(), 0));
+  p->threads = dealer.threads();
+  const auto count = cuts.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    stage_unit s;
+    s.index = static_cast<int>(i);
+    s.is_first = i == 0;
+    s.is_last = i + 1 == count;
+    const int end = s.is_last ? static_cast<int>(p->net->layers().size()) : cuts[i + 1];
+    s.layers = std::make_shared<segment>(p->net, cuts[i], end);
+    for (int r = 0; r < options.replicas[i]; ++r) {
+      replica_unit unit;
+      unit.memory = open_device({});
+      const auto name = "stage " + std::to_string(i) + (options.replicas[i] > 1 ? "." + std::to_string(r) : "");
+      unit.work = unit.memory->create_stream({name, p->threads, dealer.next(), options.reference_kernels});
+      unit.states = initial_replica_states(*s.layers, unit.memory->memory());
+      s.replicas.push_back(std::move(unit));
+    }
+    initialise_stage(s, options, *p->step);
+    p->stages.push_back(std::move(s));
+  }
+  return p;
+}
+
+named_tensors plain_weights(pipeline& p, memory_pool& pool) {
+  named_tensors all;
+  for (auto& s : p.stages)
+    s.update_stream().run([&](backend& ops) {
+      for (std::size_t i = 0; i < s.weights->tensors.size(); ++i) {
+        const auto plain = ops.to_plain(s.weights->tensors[i]);
+        auto copy = tensor::allocate(pool, dtype::f32, plain.dims(), memory_use::scratch);
+        std::memcpy(copy.raw(), plain.raw(), plain.bytes());
+        all[s.layers->parameters()[i].name] = std::move(copy);
+      }
+    });
+  return all;
+}
+
+tensor mean_of(std::span<const tensor> replicas, memory_pool& pool) {
+  const auto& first = replicas.front();
+  auto mean = tensor::allocate(pool, first.type(), first.dims(), memory_use::scratch);
+  const auto count = static_cast<std::int64_t>(replicas.size());
+  for (std::int64_t i = 0; i < first.elements(); ++i) {
+    if (first.type() == dtype::i64) {
+      std::int64_t sum = 0;
+      for (const auto& r : replicas) sum += r.data<std::int64_t>()[i];
+      mean.data<std::int64_t>()[i] = sum / count;
+    } else {
+      float sum = 0;
+      for (const auto& r : replicas) sum += r.data<float>()[i];
+      mean.data<float>()[i] = count == 1 ? sum : sum / static_cast<float>(count);
+    }
+  }
+  return mean;
+}
+
+named_tensors mean_states(stage_unit& s, memory_pool& pool) {
+  named_tensors all;
+  for (std::size_t i = 0; i < s.layers->states().size(); ++i) {
+    std::vector<tensor> replicas;
+    for (const auto& r : s.replicas) replicas.push_back(r.states[i]);
+    all[s.layers->states()[i].name] = mean_of(replicas, pool);
+  }
+  return all;
+}
+
+named_tensors plain_optimizer_state(pipeline& p, stage_unit& s, memory_pool& pool) {
+  named_tensors all;
+  const auto names = p.step->state_names();
+  s.update_stream().run([&](backend& ops) {
+    for (std::size_t i = 0; i < s.optimizer_states.size(); ++i)
+      for (std::size_t n = 0; n < s.optimizer_states[i].tensors.size(); ++n) {
+        const auto plain = ops.to_plain(s.optimizer_states[i].tensors[n]);
+        auto copy = tensor::allocate(pool, dtype::f32, plain.dims(), memory_use::scratch);
+        std::memcpy(copy.raw(), plain.raw(), plain.bytes());
+        all[s.layers->parameters()[i].name + "." + names[n]] = std::move(copy);
+      }
+  });
+  return all;
+}
+
+void load_weights(stage_unit& s, const named_tensors& weights) {
+  s.update_stream().run([&](backend& ops) {
+    auto next = std::make_shared<weight_set>();
+    next->version = s.weights->version;
+    for (std::size_t i = 0; i < s.layers->parameters().size(); ++i) {
+      const auto& source = weights.at(s.layers->parameters()[i].name);
+      auto plain = ops.allocate(dtype::f32, source.dims(), memory_use::scratch);
+      std::memcpy(plain.raw(), source.raw(), source.bytes());
+      s.weights->tensors[i] = {}; // one set at a time
+      next->tensors.push_back(ops.reorder(plain, s.formats[i], memory_use::weights));
+    }
+    s.weights = std::move(next);
+  });
+  s.update_memory().reset_peak();
+}
+
+} // namespace penstock::actors

@@ -1,0 +1,16 @@
+// A hand-made partition: which layers each stage gets when the user names only the number of stages.
+#pragma once
+
+#include "kernels/model.hpp"
+
+namespace penstock::actors {
+
+/// First layer of each stage (starts with 0), so that the largest stage's estimated work is least: forward flops plus
+/// a memory term per output element, per replica. Exact (dynamic programming); every stage has at least one layer.
+/// A ReLU is kept with its producer where that costs nothing. Throws usage_error for more stages than layers.
+std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas);
+
+/// "conv1 .. fc1"
+std::string layer_range(const model& m, int first, int last);
+
+} // namespace penstock::actors

@@ -1,0 +1,127 @@
+// Resolving a run: partition, schedule, steps, drain points.
+#include "actors/run_plan.hpp"
+
+#include "actors/layer_actor.hpp"
+#include "actors/policy/partition.hpp"
+#include "kernels/check.hpp"
+#include "planner/check_schedule.hpp"
+
+#include <algorithm>
+
+namespace penstock::actors {
+
+namespace {
+
+planner::schedule_request request_of(const run_options& o, std::int64_t minibatches) {
+  return {o.schedule, o.replicas, o.microbatches, o.in_flight, o.window, minibatches};
+}
+
+std::vector<int> settle_cuts(const run_options& o, const model& net) {
+  const int layers = static_cast<int>(net.layers().size());
+  if (o.cuts.empty()) return balanced_cuts(net, o.replicas);
+  if (o.cuts.size() + 1 != o.replicas.size())
+    throw usage_error("cuts: " + std::to_string(o.cuts.size()) + " given; " + std::to_string(o.replicas.size()) +
+                      " stages have " + std::to_string(o.replicas.size() - 1));
+  std::vector<int> cuts{0};
+  for (const int c : o.cuts) {
+    if (c <= cuts.back() || c >= layers)
+      throw usage_error("cuts: layer " + std::to_string(c) + " cannot begin a stage after layer " +
+                        std::to_string(cuts.back()) + " in a model of " + std::to_string(layers) + " layers");
+    cuts.push_back(c);
+  }
+  return cuts;
+}
+
+void check_data(const run_options& o, const run_inputs& in) {
+  if (in.train == nullptr || in.train->size() < 1) throw usage_error("data: no training samples");
+  const auto& wanted = in.net->value(in.net->input()).spec.dims;
+  for (const auto* d : {in.train, in.test}) {
+    if (d == nullptr) continue;
+    auto got = d->input().dims;
+    got.insert(got.begin(), 1);
+    if (got != wanted)
+      throw usage_error("data: samples are " + to_string(d->input().dims) + "; " + in.net->name() + " takes " +
+                        to_string({wanted.begin() + 1, wanted.end()}));
+    if (d->classes() > in.net->classes())
+      throw usage_error("data: " + std::to_string(d->classes()) + " classes; " + in.net->name() + " has " +
+                        std::to_string(in.net->classes()) + " outputs");
+  }
+  if (o.eval_only && in.test == nullptr) throw usage_error("eval-only: this data has no test set");
+}
+
+void check_numbers(const run_options& o) {
+  const auto at_least = [](const char* name, auto value, auto least) {
+    if (value < least)
+      throw usage_error(std::string(name) + " is " + std::to_string(value) + "; wanted at least " + std::to_string(least));
+  };
+  at_least("batch", o.batch, std::int64_t{1});
+  at_least("epochs", o.epochs, std::int64_t{0});
+  at_least("steps", o.steps, std::int64_t{0});
+  at_least("threads", o.threads, 0);
+  at_least("loader threads", o.loader_threads, 1);
+  at_least("checkpoint-every", o.checkpoint_every, std::int64_t{0});
+  if (!(o.stall_seconds > 0)) throw usage_error("the stall timeout must be above 0 seconds");
+  if (!(o.clip_norm >= 0)) throw usage_error("clip-norm must be 0 (off) or above");
+  if (!(o.label_smoothing >= 0 && o.label_smoothing < 1)) throw usage_error("label smoothing must be at least 0 and below 1");
+  if (o.checkpoint_every > 0 && o.checkpoint.empty()) throw usage_error("checkpoint-every needs a checkpoint folder");
+  if (o.resume && o.checkpoint.empty()) throw usage_error("resume needs a checkpoint folder");
+}
+
+void check_layer_actors(const run_options& o, const run_inputs& in, const std::vector<int>& cuts) {
+  for (const auto& factory : in.layer_actors) {
+    if (o.executor == executor_kind::oracle)
+      throw usage_error("the oracle cannot replay a layer actor (after " + factory->after_layer() + "); use the actors executor");
+    const auto follows = [&](int c) { return c > 0 && in.net->layers()[static_cast<std::size_t>(c - 1)].name == factory->after_layer(); };
+    if (std::none_of(cuts.begin(), cuts.end(), follows))
+      throw usage_error("a layer actor sits after " + factory->after_layer() + ", but no stage ends there");
+  }
+}
+
+} // namespace
+
+run_plan resolve_run(const run_options& options, const run_inputs& inputs) {
+  run_plan plan;
+  plan.options = options;
+  auto& o = plan.options;
+  check_numbers(o);
+  check_data(o, inputs);
+  plan.cuts = settle_cuts(o, *inputs.net);
+  try {
+    plan.dealing = planner::resolve_schedule(request_of(o, 1));
+  } catch (const std::invalid_argument& e) {
+    throw usage_error(e.what());
+  }
+  o.microbatches = plan.dealing.microbatches;
+  if (o.batch < o.microbatches)
+    throw usage_error("batch " + std::to_string(o.batch) + " cannot be split into " + std::to_string(o.microbatches) +
+                      " micro-batches; each needs at least one sample");
+  if (o.clip_norm > 0 && !plan.dealing.synchronous)
+    throw usage_error("clip-norm needs the gradients of all stages at one version, and " + o.schedule +
+                      " never has them together; use a synchronous schedule such as 1f1b");
+  if (o.eval_batch == 0) o.eval_batch = o.batch;
+  check_layer_actors(o, inputs, plan.cuts);
+  const minibatch_plan minibatches(inputs.train->size(), o.batch);
+  plan.drains.per_epoch = minibatches.per_epoch();
+  plan.drains.total = o.steps > 0 ? o.steps : o.epochs * minibatches.per_epoch();
+  plan.drains.eval_every = inputs.test != nullptr ? o.eval_every : 0;
+  plan.drains.checkpoint_every = o.checkpoint.empty() ? 0 : o.checkpoint_every;
+  o.lr.total_steps = plan.drains.total;
+  make_optimizer(o.optimizer); // refuses bad values now
+  const auto versions = penstock::compute_library();
+  plan.instruction_set = versions.instruction_set;
+  plan.library = o.reference_kernels ? "reference loops" : versions.library;
+  return plan;
+}
+
+segment_run_ptr plan_segment(const run_plan& plan, std::int64_t segment, std::int64_t first, std::int64_t minibatches) {
+  auto run = std::make_shared<segment_run>();
+  run->request = request_of(plan.options, minibatches);
+  run->segment = segment;
+  run->first_minibatch = first;
+  run->plan = planner::make_schedule(run->request);
+  if (const auto fault = planner::check_schedule(run->plan))
+    throw usage_error("schedule " + plan.options.schedule + " cannot run: " + *fault);
+  return run;
+}
+
+} // namespace penstock::actors

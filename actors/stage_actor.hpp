@@ -1,0 +1,33 @@
+// The mailbox of one stage replica. Its behaviour is in stage_actor.cpp.
+#pragma once
+
+#include "actors/actor_context.hpp"
+#include "actors/layer_actor.hpp"
+
+namespace penstock::actors {
+
+/// Whom a stage replica talks to; sent once, before anything else.
+struct connect_stage_msg {
+  neighbour_side previous; ///< empty for the first stage
+  neighbour_side next;     ///< empty for the last
+  caf::actor source;       ///< takes credits
+  caf::actor metrics;      ///< takes losses
+  caf::actor group;        ///< takes gradients
+};
+
+using stage_actor = neighbour_actor::extend<
+    caf::reacts_to<connect_stage_msg>,
+    caf::reacts_to<labels_msg>,            // from the source, to the last stage
+    caf::reacts_to<begin_segment_msg>,     // from the coordinator
+    caf::reacts_to<truncate_segment_msg>,  // from the coordinator
+    caf::reacts_to<begin_evaluation_msg>,  // from the coordinator
+    caf::reacts_to<weights_msg>,           // from the stage's optimizer
+    caf::reacts_to<computed_msg>,          // from its own stream
+    caf::reacts_to<describe_wait_msg>>;    // from the coordinator
+
+/// Spawns replica `replica` of stage `stage`. It computes on the replica's stream and never blocks.
+stage_actor spawn_stage(caf::actor_system& system, context_ptr context, int stage, int replica);
+
+} // namespace penstock::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::connect_stage_msg)

@@ -1,0 +1,146 @@
+// Forward, backward and update of a stage.
+#include "actors/stage_compute.hpp"
+
+#include "kernels/check.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace penstock::actors {
+
+namespace {
+
+segment_call call_for(const microbatch_id& id, phase mode) {
+  return {.mode = mode, .seed = id.seed, .minibatch = id.minibatch, .microbatch = id.microbatch};
+}
+
+// The source sends plain images; between layers rank-4 tensors have the device's own layout.
+void adopt_layout(backend& ops, std::vector<tensor>& inputs) {
+  for (auto& t : inputs)
+    if (t && t.rank() == 4 && t.type() == dtype::f32)
+      t = ops.reorder(t, ops.activation_format(t.dims()), memory_use::activations);
+}
+
+} // namespace
+
+stage_forward compute_forward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
+                              std::vector<tensor> inputs, const tensor& labels, microbatch_record& record) {
+  stage_forward result;
+  if (record.id.samples == 0) {
+    result.outputs.resize(s.layers->outputs().size());
+    return result;
+  }
+  if (s.is_first) adopt_layout(ops, inputs);
+  auto outputs = s.layers->forward(ops, call_for(record.id, phase::training), std::move(inputs),
+                                   record.weights->tensors, r.states, &record.activations);
+  if (s.is_last) {
+    record.loss = p.loss.forward(ops, outputs.front(), labels);
+    result.metrics = record.loss.metrics;
+  } else {
+    result.outputs = std::move(outputs);
+  }
+  return result;
+}
+
+std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stage_unit& s,
+                                     std::vector<tensor> output_gradients, const weight_set& weights,
+                                     microbatch_record& record, std::span<tensor> gradients) {
+  if (record.id.samples == 0) return std::vector<tensor>(s.layers->inputs().size());
+  if (s.is_last) {
+    check(record.id.minibatch_samples > 0, "the loss needs the minibatch's sample count");
+    const auto scale = 1.0F / static_cast<float>(record.id.minibatch_samples);
+    output_gradients.clear();
+    output_gradients.push_back(p.loss.backward(ops, record.loss, scale));
+    record.loss = {};
+  }
+  return s.layers->backward(ops, call_for(record.id, phase::training), std::move(output_gradients), weights.tensors,
+                            std::move(record.activations), gradients);
+}
+
+stage_forward compute_evaluation(backend& ops, const pipeline& p, const stage_unit& s, std::vector<tensor> inputs,
+                                 const tensor& labels, const weight_set& weights, std::span<tensor> states) {
+  stage_forward result;
+  if (s.is_first) adopt_layout(ops, inputs);
+  auto outputs = s.layers->forward(ops, {.mode = phase::evaluation, .update_state = false}, std::move(inputs),
+                                   weights.tensors, states, nullptr);
+  if (s.is_last) result.metrics = p.loss.forward(ops, outputs.front(), labels).metrics;
+  else result.outputs = std::move(outputs);
+  return result;
+}
+
+update_order order_update(const run_options& options, const planner::schedule& s, int stage, std::int64_t group,
+                          std::int64_t first_minibatch_of_segment, std::int64_t contributions) {
+  update_order order;
+  const auto replicas = s.stages.at(static_cast<std::size_t>(stage)).replicas;
+  order.first_minibatch = first_minibatch_of_segment + (s.updates.per_minibatch_group ? group * replicas : group);
+  order.learning_rate = learning_rate(options.lr, order.first_minibatch);
+  if (s.updates.per_minibatch_group) {
+    check(contributions > 0, "an update without any minibatch");
+    order.gradient_scale = 1.0F / static_cast<float>(contributions);
+    if (s.updates.scale_learning_rate && options.replica_lr_scaling)
+      order.learning_rate *= static_cast<float>(contributions) / static_cast<float>(s.stages.front().replicas);
+  }
+  order.keep_gradients = !options.save_gradients.empty() && order.first_minibatch == 0;
+  return order;
+}
+
+std::vector<tensor> sum_gradients(backend& ops, std::vector<std::vector<tensor>> replicas) {
+  auto sum = std::move(replicas.front());
+  for (std::size_t r = 1; r < replicas.size(); ++r)
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      if (!replicas[r][i]) continue;
+      if (!sum[i]) sum[i] = std::move(replicas[r][i]);
+      else ops.accumulate(sum[i], replicas[r][i]);
+      replicas[r][i] = {};
+    }
+  return sum;
+}
+
+std::vector<double> gradient_squares(backend& ops, std::span<const tensor> gradients) {
+  std::vector<double> squares;
+  for (const auto& g : gradients) squares.push_back(g ? ops.sum_of_squares(g) : 0);
+  return squares;
+}
+
+float clip_factor(double norm, double clip) { return static_cast<float>(std::min(1.0, clip / (norm + 1e-6))); }
+
+namespace {
+
+void keep_first_gradients(backend& ops, stage_unit& s, float scale, std::span<const tensor> gradients) {
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i]) continue;
+    auto plain = ops.to_plain(gradients[i]);
+    auto copy = ops.allocate(dtype::f32, plain.dims(), memory_use::scratch);
+    for (std::int64_t e = 0; e < plain.elements(); ++e) copy.data<float>()[e] = plain.data<float>()[e] * scale;
+    s.first_gradients[s.layers->parameters()[i].name] = std::move(copy);
+  }
+}
+
+} // namespace
+
+void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_options& options,
+                    const update_order& order, std::span<const tensor> gradients) {
+  if (order.keep_gradients) keep_first_gradients(ops, s, order.gradient_scale, gradients);
+  // Only this thread can make another handle of the newest version, so a count of one cannot change under us.
+  const bool in_place = s.weights.use_count() == 1;
+  auto next = in_place ? s.weights : std::make_shared<weight_set>();
+  if (!in_place) next->tensors.resize(s.weights->tensors.size());
+  for (std::size_t i = 0; i < next->tensors.size(); ++i) {
+    const bool overwrite = in_place && s.weights->tensors[i].is_unique();
+    const tensor weight = s.weights->tensors[i];
+    if (!gradients[i]) { // nothing flowed back: the parameter stays as it is
+      next->tensors[i] = weight;
+      continue;
+    }
+    tensor target = overwrite ? weight : ops.allocate(weight.type(), weight.dims(), memory_use::weights, weight.format());
+    const auto& spec = s.layers->parameters()[i].spec;
+    const bool decay = options.decay_norm_bias || !spec.norm_or_bias;
+    p.step->step(ops, order.learning_rate, order.gradient_scale, decay, weight, gradients[i], s.optimizer_states[i],
+                 target);
+    next->tensors[i] = std::move(target);
+  }
+  next->version = s.weights->version + 1;
+  s.weights = std::move(next);
+}
+
+} // namespace penstock::actors

@@ -1,0 +1,58 @@
+// What has reached a stage replica and waits for its turn, by key.
+#pragma once
+
+#include "actors/messages.hpp"
+#include "kernels/segment.hpp"
+
+#include <map>
+#include <optional>
+
+namespace penstock::actors {
+
+/// Tensors in the order in which the segment wants them, checked against the model. Throws penstock::error for a name
+/// that is missing or unexpected, and for another type or shape. "none" tensors are let through for gradients.
+std::vector<tensor> in_model_order(const model& m, const std::vector<value_id>& wanted,
+                                   const std::vector<named_tensor>& got, bool none_allowed);
+std::vector<named_tensor> with_names(const model& m, const std::vector<value_id>& ids, std::vector<tensor> tensors);
+std::int64_t total_bytes(const std::vector<named_tensor>& tensors);
+
+/// Messages by (minibatch since the drain, micro-batch). Bounded: a message beyond the credits, or a second one with
+/// the same key, is a fault of the sender and is thrown as penstock::error.
+template <class Message>
+class keyed_inbox {
+public:
+  using key = std::pair<std::int64_t, std::int32_t>;
+  static key key_of(const message_key& k) { return {k.since_drain, k.microbatch}; }
+
+  void put(const Message& m, std::size_t bound, const char* what);
+  bool has(std::int64_t minibatch, std::int32_t microbatch) const { return held_.contains({minibatch, microbatch}); }
+  Message take(std::int64_t minibatch, std::int32_t microbatch);
+  /// The first held key for which `ready` says true.
+  template <class Ready>
+  std::optional<key> find_if(Ready ready) const {
+    for (const auto& [k, m] : held_)
+      if (ready(k)) return k;
+    return std::nullopt;
+  }
+  std::size_t size() const { return held_.size(); }
+  void clear() { held_.clear(); }
+
+private:
+  std::map<key, Message> held_;
+};
+
+[[noreturn]] void refuse_message(const message_key& k, std::size_t bound, bool twice, const char* what);
+
+template <class Message>
+void keyed_inbox<Message>::put(const Message& m, std::size_t bound, const char* what) {
+  if (held_.size() >= bound) refuse_message(m.key, bound, false, what);
+  if (!held_.emplace(key_of(m.key), m).second) refuse_message(m.key, bound, true, what);
+}
+
+template <class Message>
+Message keyed_inbox<Message>::take(std::int64_t minibatch, std::int32_t microbatch) {
+  auto node = held_.extract({minibatch, microbatch});
+  return std::move(node.mapped());
+}
+
+} // namespace penstock::actors

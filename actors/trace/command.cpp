@@ -1,0 +1,164 @@
+// Reads the words, reads the file, and hands it to what was asked for.
+#include "actors/trace/command.hpp"
+
+#include "actors/trace/history.hpp"
+#include "actors/trace/lifeline.hpp"
+#include "actors/trace/summary.hpp"
+#include "kernels/check.hpp"
+#include "kernels/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <vector>
+
+namespace penstock::actors {
+
+namespace {
+
+constexpr std::int64_t shown_minibatches = 8; // of a timeline, unless told
+constexpr int default_width = 120;
+
+const std::vector<std::string> commands{"summary", "timeline", "lifeline", "check"};
+
+constexpr const char* help =
+    "usage: penstock trace COMMAND FILE\n"
+    "  summary FILE [--json]            how busy each stage was, why it waited, how stale it was\n"
+    "  timeline FILE [--from N] [--to N] [--width N]\n"
+    "                                   minibatches N to N as text, one row a stage replica\n"
+    "  lifeline FILE MINIBATCH          one minibatch's way through the stages\n"
+    "  check FILE                       did the run do what its schedule promises?\n";
+
+struct request {
+  std::string command;
+  std::vector<std::string> words; // the file and what follows it
+  std::map<std::string, std::int64_t> numbers;
+  bool json = false;
+  bool help = false;
+};
+
+std::int64_t parse_number(const std::string& what, const std::string& text, std::int64_t least, std::int64_t most) {
+  std::int64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size() || value < least || value > most)
+    throw usage_error(what + " is '" + text + "', wanted a whole number from " + std::to_string(least) + " to " +
+                      std::to_string(most));
+  return value;
+}
+
+std::vector<std::string> options_of(const std::string& command) {
+  if (command == "summary") return {"--json", "--help"};
+  if (command == "timeline") return {"--from", "--to", "--width", "--help"};
+  return {"--help"};
+}
+
+/// The option's value: what follows '=' or the next word.
+std::string value_of(const std::string& name, std::optional<std::string> attached, std::span<const std::string> args,
+                     std::size_t& at) {
+  if (attached) return *attached;
+  if (++at >= args.size()) throw usage_error("option " + name + " lacks its number");
+  return args[at];
+}
+
+request parse(std::span<const std::string> args) {
+  if (args.empty()) throw usage_error("trace: no command, wanted one of " + join(commands, ", "));
+  request r;
+  r.command = args[0];
+  if (r.command == "--help" || r.command == "-h") {
+    r.help = true;
+    return r;
+  }
+  if (std::find(commands.begin(), commands.end(), r.command) == commands.end())
+    throw usage_error("trace: unknown command '" + r.command + "'" + did_you_mean(r.command, commands) +
+                      ", wanted one of " + join(commands, ", "));
+  const auto options = options_of(r.command);
+  for (std::size_t i = 1; i < args.size(); ++i) {
+    const std::string& word = args[i];
+    if (word.size() < 2 || word[0] != '-' || (word[1] >= '0' && word[1] <= '9')) {
+      r.words.push_back(word);
+      continue;
+    }
+    const auto equals = word.find('=');
+    const auto name = word.substr(0, equals);
+    const auto attached = equals == std::string::npos ? std::nullopt : std::optional(word.substr(equals + 1));
+    if (name == "-h" || name == "--help") {
+      r.help = true;
+    } else if (std::find(options.begin(), options.end(), name) == options.end()) {
+      throw usage_error("trace " + r.command + ": unknown option '" + name + "'" + did_you_mean(name, options));
+    } else if (name == "--json") {
+      if (attached) throw usage_error("option --json takes no value");
+      r.json = true;
+    } else {
+      const auto text = value_of(name, attached, args, i);
+      r.numbers[name] = name == "--width" ? parse_number(name, text, 10, 100'000)
+                                          : parse_number(name, text, 0, std::int64_t{1} << 53);
+    }
+  }
+  return r;
+}
+
+void check_words(const request& r) {
+  const std::size_t wanted = r.command == "lifeline" ? 2 : 1;
+  if (r.words.empty()) throw usage_error("trace " + r.command + ": no FILE given");
+  if (r.words.size() < wanted) throw usage_error("trace lifeline: no MINIBATCH given");
+  if (r.words.size() > wanted)
+    throw usage_error("trace " + r.command + ": one word too many, '" + r.words[wanted] + "'");
+}
+
+std::int64_t number_or(const request& r, const char* name, std::int64_t otherwise) {
+  const auto at = r.numbers.find(name);
+  return at == r.numbers.end() ? otherwise : at->second;
+}
+
+std::string draw(const request& r, const trace_file& file) {
+  const auto first = std::max<std::int64_t>(0, file.header.first_minibatch);
+  const auto from = number_or(r, "--from", first);
+  const auto to = number_or(r, "--to", from + shown_minibatches - 1);
+  if (to < from)
+    throw usage_error("trace timeline: --to is " + std::to_string(to) + ", before --from " + std::to_string(from));
+  return timeline(file, from, to + 1, static_cast<int>(number_or(r, "--width", default_width)));
+}
+
+int run(const request& r, std::ostream& out, std::ostream& err) {
+  if (r.help) {
+    out << help;
+    return 0;
+  }
+  check_words(r);
+  std::int64_t minibatch = 0;
+  if (r.command == "lifeline") minibatch = parse_number("MINIBATCH", r.words[1], 0, std::int64_t{1} << 53);
+  const auto file = read_trace(r.words[0]);
+  if (r.command == "check") {
+    const auto verdict = check_history(file);
+    const bool holds = verdict.found == history_verdict::outcome::holds;
+    (holds ? out : err) << verdict.line << '\n';
+    return holds ? 0 : 1;
+  }
+  if (r.command == "summary") {
+    const auto summary = summarize(file);
+    out << (r.json ? to_json(summary, file) + "\n" : to_text(summary, file));
+    return 0;
+  }
+  if (!file.complete()) err << "the trace is incomplete: " << file.missing << '\n';
+  out << (r.command == "lifeline" ? lifeline(file, minibatch) : draw(r, file));
+  return 0;
+}
+
+} // namespace
+
+int trace_command(std::span<const std::string> args, std::ostream& out, std::ostream& err) {
+  try {
+    return run(parse(args), out, err);
+  } catch (const usage_error& refused) {
+    err << refused.what() << '\n';
+    return 2;
+  } catch (const error& failed) {
+    err << failed.what() << '\n';
+    return 1;
+  }
+}
+
+} // namespace penstock::actors

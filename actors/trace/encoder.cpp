@@ -1,0 +1,225 @@
+// Packets of Perfetto's TrackEvent, written with protozero.
+#include "actors/trace/encoder.hpp"
+
+#include "actors/trace/header_json.hpp"
+#include "actors/trace/track_event.hpp"
+
+#include <protozero/pbf_writer.hpp>
+
+#include <algorithm>
+#include <array>
+#include <unistd.h>
+
+namespace penstock::actors {
+
+namespace te = track_event;
+using protozero::pbf_writer;
+
+namespace {
+
+constexpr std::uint32_t sequence = 1;
+
+/// One TracePacket; whoever holds it fills it, and its length is written when it goes.
+struct packet_writer {
+  pbf_writer trace;
+  pbf_writer packet;
+  explicit packet_writer(std::string& out) : trace(out), packet(trace, te::trace::packet) {
+    packet.add_uint32(te::packet::sequence_id, sequence);
+  }
+};
+
+void annotate(pbf_writer& event, te::field field, std::int64_t value) {
+  if (value == -1) return; // -1: the field does not apply
+  pbf_writer a(event, te::event::annotations);
+  a.add_uint64(te::annotation::name_iid, field + 1U);
+  a.add_int64(te::annotation::int_value, value);
+}
+
+} // namespace
+
+trace_encoder::trace_encoder(trace_header header) : header_(std::move(header)) {
+  header_.minibatches = -1;
+  header_.dropped = 0;
+  header_.complete = false;
+}
+
+void trace_encoder::begin(std::string& out, std::int64_t now_ns) {
+  // Uuids only have to differ within a file and, for traces that are merged, between runs.
+  next_uuid_ = static_cast<std::uint64_t>(now_ns) << 16U;
+  process_uuid_ = ++next_uuid_;
+  {
+    packet_writer p(out);
+    p.packet.add_uint32(te::packet::sequence_flags, te::packet::state_cleared | te::packet::needs_state);
+    {
+      pbf_writer d(p.packet, te::packet::descriptor);
+      d.add_uint64(te::descriptor::uuid, process_uuid_);
+      d.add_int32(te::descriptor::child_ordering, te::descriptor::explicit_order);
+      pbf_writer process(d, te::descriptor::process);
+      process.add_int32(te::process::pid, static_cast<std::int32_t>(::getpid()));
+      process.add_string(te::process::name, "penstock");
+    }
+    pbf_writer interned(p.packet, te::packet::interned);
+    const auto add = [&](std::uint32_t table, std::uint64_t iid, std::string_view text) {
+      pbf_writer entry(interned, table);
+      entry.add_uint64(te::interned::iid, iid);
+      entry.add_string(te::interned::text, text.data(), text.size());
+    };
+    for (std::size_t i = 0; i < te::field_names.size(); ++i)
+      add(te::interned::annotation_names, i + 1, te::field_names[i]);
+    for (std::size_t i = 0; i < span_kinds; ++i)
+      add(te::interned::categories, i + 1, name_of(static_cast<span_kind>(i)));
+  }
+  tracks_of(out, -1, 0);
+  for (std::size_t s = 0; s < header_.replicas.size(); ++s)
+    for (int r = 0; r < header_.replicas[s]; ++r)
+      tracks_of(out, static_cast<int>(s), r);
+  instant(out, now_ns, te::header_event);
+}
+
+void trace_encoder::describe(std::string& out, std::uint64_t uuid, std::uint64_t parent, const std::string& name,
+                             int rank, bool is_counter) {
+  packet_writer p(out);
+  pbf_writer d(p.packet, te::packet::descriptor);
+  d.add_uint64(te::descriptor::uuid, uuid);
+  d.add_string(te::descriptor::name, name);
+  d.add_uint64(te::descriptor::parent, parent);
+  d.add_int32(te::descriptor::order_rank, rank);
+  if (is_counter) {
+    pbf_writer c(d, te::descriptor::counter);
+    c.add_int32(te::counter::unit, te::counter::count);
+  } else {
+    d.add_int32(te::descriptor::child_ordering, te::descriptor::explicit_order);
+  }
+}
+
+trace_encoder::actor_tracks& trace_encoder::tracks_of(std::string& out, int stage, int replica) {
+  const auto [at, is_new] = tracks_.try_emplace({stage, replica});
+  actor_tracks& tracks = at->second;
+  if (!is_new) return tracks;
+  std::string name = stage == -1 ? "source" : stage == -2 ? "metrics" : "stage " + std::to_string(stage);
+  if (stage >= 0 || replica > 0) name += " replica " + std::to_string(replica);
+  if (stage >= 0 && static_cast<std::size_t>(stage) < header_.stage_layers.size())
+    name += " (" + header_.stage_layers[static_cast<std::size_t>(stage)] + ")";
+  tracks.uuid = ++next_uuid_;
+  // The source first, then the stages in order, the metrics last.
+  const int last_rank = static_cast<int>(header_.replicas.size()) + 1;
+  describe(out, tracks.uuid, process_uuid_, name, stage == -2 ? last_rank : stage + 1, false);
+  return tracks;
+}
+
+trace_encoder::lane& trace_encoder::lane_for(std::string& out, actor_tracks& tracks, group which,
+                                             std::int64_t begin_ns) {
+  static constexpr std::array<const char*, groups> names{"compute", "messages", "waits"};
+  auto& lanes = tracks.lanes[which];
+  const auto free = std::find_if(lanes.begin(), lanes.end(), [&](const lane& l) { return l.last_end <= begin_ns; });
+  if (free != lanes.end()) return *free;
+  std::string name = names[which];
+  if (!lanes.empty()) name += " (" + std::to_string(lanes.size() + 1) + ")";
+  lane& made = lanes.emplace_back(lane{++next_uuid_, begin_ns});
+  describe(out, made.uuid, tracks.uuid, name, which * 100 + static_cast<int>(lanes.size()), false);
+  return made;
+}
+
+void trace_encoder::instant(std::string& out, std::int64_t now_ns, std::string_view name) {
+  packet_writer p(out);
+  p.packet.add_uint64(te::packet::timestamp, static_cast<std::uint64_t>(now_ns));
+  pbf_writer e(p.packet, te::packet::event);
+  e.add_int32(te::event::type, te::event::instant);
+  e.add_uint64(te::event::track, process_uuid_);
+  e.add_string(te::event::name, name.data(), name.size());
+  pbf_writer a(e, te::event::annotations);
+  a.add_string(te::annotation::name, te::header_annotation.data(), te::header_annotation.size());
+  a.add_string(te::annotation::string_value, to_json(header_));
+}
+
+std::uint64_t trace_encoder::flow_of(const trace_record& r) const {
+  const auto stages = static_cast<std::int64_t>(header_.replicas.size());
+  // Places along the pipeline: the source 0, the stages, the metrics.
+  const auto place = [&](int stage) { return stage == -2 ? stages + 1 : static_cast<std::int64_t>(stage) + 1; };
+  std::int64_t from = place(r.stage);
+  std::int64_t to = place(r.peer);
+  if (r.kind == span_kind::receive) std::swap(from, to);
+  const auto key = (r.minibatch + 1) * (header_.microbatches + 1) + r.microbatch + 1;
+  const auto edge = std::min(from, to) * 2 + (from < to ? 0 : 1);
+  return static_cast<std::uint64_t>(key * (2 * stages + 4) + edge) + 1;
+}
+
+std::string trace_encoder::name_of_span(const trace_record& r) const {
+  std::string name(name_of(r.kind));
+  const auto append = [&](char separator, std::string_view text) {
+    name += separator;
+    name += text;
+  };
+  if (r.kind == span_kind::wait) {
+    append(' ', name_of(r.reason));
+  } else if (r.minibatch >= 0) {
+    append(' ', std::to_string(r.minibatch));
+    if (header_.microbatches > 1 && r.microbatch >= 0) append('.', std::to_string(r.microbatch));
+  }
+  return name;
+}
+
+void trace_encoder::add(std::string& out, const trace_record& r) {
+  const bool is_message = r.kind == span_kind::send || r.kind == span_kind::receive;
+  actor_tracks& tracks = tracks_of(out, r.stage, r.replica);
+  const std::int64_t end_ns = std::max(r.begin_ns, r.end_ns); // a slice cannot end before it begins
+  lane& on = lane_for(out, tracks, is_message ? messages : r.kind == span_kind::wait ? waits : compute, r.begin_ns);
+  on.last_end = end_ns;
+  if (r.mailbox_depth >= 0 && r.mailbox_depth != tracks.last_depth) {
+    if (tracks.depth_uuid == 0) {
+      tracks.depth_uuid = ++next_uuid_;
+      describe(out, tracks.depth_uuid, tracks.uuid, "mailbox depth", groups * 100, true);
+    }
+    tracks.last_depth = r.mailbox_depth;
+    packet_writer p(out);
+    p.packet.add_uint64(te::packet::timestamp, static_cast<std::uint64_t>(r.begin_ns));
+    pbf_writer e(p.packet, te::packet::event);
+    e.add_int32(te::event::type, te::event::counter);
+    e.add_uint64(te::event::track, tracks.depth_uuid);
+    e.add_int64(te::event::counter_value, r.mailbox_depth);
+  }
+  {
+    packet_writer p(out);
+    p.packet.add_uint64(te::packet::timestamp, static_cast<std::uint64_t>(r.begin_ns));
+    p.packet.add_uint32(te::packet::sequence_flags, te::packet::needs_state);
+    pbf_writer e(p.packet, te::packet::event);
+    e.add_int32(te::event::type, te::event::slice_begin);
+    e.add_uint64(te::event::track, on.uuid);
+    e.add_uint64(te::event::category_iids, static_cast<std::uint64_t>(r.kind) + 1);
+    e.add_string(te::event::name, name_of_span(r));
+    if (is_message && r.minibatch >= 0)
+      e.add_fixed64(r.kind == span_kind::send ? te::event::flow_ids : te::event::terminating_flow_ids, flow_of(r));
+    // Stage -1 is the source and "does not apply" at once, so the reader's default says the same.
+    annotate(e, te::stage, r.stage);
+    annotate(e, te::replica, r.replica);
+    annotate(e, te::minibatch, r.minibatch);
+    annotate(e, te::microbatch, r.microbatch);
+    annotate(e, te::version_read, r.version_read);
+    annotate(e, te::version_written, r.version_written);
+    annotate(e, te::bytes, r.bytes);
+    annotate(e, te::segment, r.segment);
+    annotate(e, te::peer, r.peer);
+    annotate(e, te::mailbox_depth, r.mailbox_depth);
+    if (r.reason != wait_reason::none) {
+      pbf_writer a(e, te::event::annotations);
+      const auto reason = name_of(r.reason);
+      a.add_uint64(te::annotation::name_iid, te::reason + 1U);
+      a.add_string(te::annotation::string_value, reason.data(), reason.size());
+    }
+  }
+  packet_writer p(out);
+  p.packet.add_uint64(te::packet::timestamp, static_cast<std::uint64_t>(end_ns));
+  pbf_writer e(p.packet, te::packet::event);
+  e.add_int32(te::event::type, te::event::slice_end);
+  e.add_uint64(te::event::track, on.uuid);
+}
+
+void trace_encoder::end(std::string& out, std::int64_t now_ns, std::int64_t minibatches, std::int64_t dropped,
+                        bool complete) {
+  header_.minibatches = minibatches;
+  header_.dropped = dropped;
+  header_.complete = complete;
+  instant(out, now_ns, te::end_event);
+}
+
+} // namespace penstock::actors

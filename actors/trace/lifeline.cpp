@@ -1,0 +1,146 @@
+// Picks one minibatch's records, or a few minibatches', and writes them down.
+#include "actors/trace/lifeline.hpp"
+
+#include "kernels/check.hpp"
+#include "planner/draw_timeline.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <vector>
+
+namespace penstock::actors {
+
+namespace {
+
+constexpr double ms_per_ns = 1e-6;
+
+std::string ms(std::int64_t ns) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%10.3f", static_cast<double>(ns) * ms_per_ns);
+  return text.data();
+}
+
+std::string pad(std::string text, std::size_t width) {
+  if (text.size() < width) text.resize(width, ' ');
+  return text;
+}
+
+[[noreturn]] void refuse_minibatch(const trace_file& file, const std::string& which) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most = -1;
+  for (const auto& r : file.records)
+    if (r.stage >= 0 && r.kind == span_kind::forward && r.minibatch >= 0) {
+      least = std::min(least, r.minibatch);
+      most = std::max(most, r.minibatch);
+    }
+  if (most < 0) throw error("the trace has no minibatch at all");
+  throw error("the trace has no " + which + ", only " + std::to_string(least) + " to " + std::to_string(most));
+}
+
+/// Records of the minibatch: its forwards and backwards, and on every replica the update whose group holds it.
+std::vector<const trace_record*> records_of(const trace_file& file, std::int64_t minibatch) {
+  std::vector<const trace_record*> found;
+  std::map<std::pair<int, int>, const trace_record*> updates; // last group that begins at or before it
+  int segment = -1;
+  for (const auto& r : file.records)
+    if (r.stage >= 0 && r.minibatch == minibatch && (r.kind == span_kind::forward || r.kind == span_kind::backward)) {
+      found.push_back(&r);
+      segment = r.segment;
+    }
+  for (const auto& r : file.records) {
+    if (r.stage < 0 || r.kind != span_kind::update || r.minibatch > minibatch || r.segment != segment) continue;
+    const trace_record*& last = updates[{r.stage, r.replica}];
+    if (last == nullptr || last->minibatch <= r.minibatch) last = &r;
+  }
+  if (found.empty()) return found;
+  for (const auto& [who, update] : updates)
+    found.push_back(update);
+  std::stable_sort(found.begin(), found.end(), [](const auto* a, const auto* b) { return a->begin_ns < b->begin_ns; });
+  return found;
+}
+
+/// When what a record needs was there: the neighbour's forward or backward, its own forward, its own last backward.
+/// -1 where the trace does not say.
+std::int64_t ready_ns(const trace_record& r, const std::vector<const trace_record*>& all, int stages) {
+  const auto end_of = [&](span_kind kind, int stage, bool any_microbatch) {
+    std::int64_t end = -1;
+    for (const trace_record* other : all)
+      if (other->kind == kind && other->stage == stage &&
+          (any_microbatch ? other->replica == r.replica : other->microbatch == r.microbatch))
+        end = std::max(end, other->end_ns);
+    return end;
+  };
+  if (r.kind == span_kind::forward) return end_of(span_kind::forward, r.stage - 1, false);
+  if (r.kind == span_kind::update) return end_of(span_kind::backward, r.stage, true);
+  return r.stage + 1 < stages ? end_of(span_kind::backward, r.stage + 1, false)
+                              : end_of(span_kind::forward, r.stage, false);
+}
+
+std::string line_of(const trace_record& r, const trace_header& header, std::int64_t origin, std::int64_t ready) {
+  std::string what(name_of(r.kind));
+  if (header.microbatches > 1 && r.kind != span_kind::update) {
+    what += ' ';
+    what += std::to_string(r.microbatch);
+  }
+  std::string line = ms(r.begin_ns - origin) + "  " + pad(actor_name(header, r.stage, r.replica), 18) + "  " +
+                     pad(what, 14) +
+                     (ready < 0 ? pad("", 9) + "-" : ms(std::max<std::int64_t>(0, r.begin_ns - ready))) + "  " +
+                     ms(r.end_ns - r.begin_ns) + "  ";
+  line += r.version_read < 0 ? "-" : std::to_string(r.version_read);
+  if (r.version_written >= 0) line += " -> " + std::to_string(r.version_written);
+  return line;
+}
+
+} // namespace
+
+std::string lifeline(const trace_file& file, std::int64_t minibatch) {
+  const auto records = records_of(file, minibatch);
+  if (records.empty()) refuse_minibatch(file, "minibatch " + std::to_string(minibatch));
+  const auto origin = records.front()->begin_ns;
+  std::string text = "minibatch " + std::to_string(minibatch) + " of " + file.header.model + "\n" + "  begin ms  " +
+                     pad("where", 18) + "  " + pad("what", 14) + " queued ms      took ms  version\n";
+  const auto stages = static_cast<int>(file.header.replicas.size());
+  for (const trace_record* r : records) {
+    text += line_of(*r, file.header, origin, ready_ns(*r, records, stages));
+    text += '\n';
+  }
+  return text;
+}
+
+std::string timeline(const trace_file& file, std::int64_t from, std::int64_t to, int width) {
+  std::vector<planner::timeline_span> spans;
+  std::int64_t origin = -1;
+  std::int64_t end = -1;
+  const auto is_wanted = [&](const trace_record& r) {
+    return r.stage >= 0 && r.minibatch >= from && r.minibatch < to &&
+           (r.kind == span_kind::forward || r.kind == span_kind::backward || r.kind == span_kind::update);
+  };
+  for (const auto& r : file.records) {
+    if (!is_wanted(r)) continue;
+    if (origin < 0) origin = r.begin_ns;
+    end = std::max(end, r.end_ns);
+  }
+  if (origin < 0) refuse_minibatch(file, "minibatch from " + std::to_string(from) + " to " + std::to_string(to - 1));
+  // Others that ran in the same time are drawn too: the row shows what the replica did, not only what was asked for.
+  for (const auto& r : file.records) {
+    if (r.stage < 0 || r.begin_ns >= end || r.end_ns <= origin) continue;
+    if (r.kind != span_kind::forward && r.kind != span_kind::backward && r.kind != span_kind::update) continue;
+    const auto kind = r.kind == span_kind::forward    ? planner::action_kind::forward
+                      : r.kind == span_kind::backward ? planner::action_kind::backward
+                                                      : planner::action_kind::update;
+    spans.push_back({.stage = r.stage,
+                     .replica = r.replica,
+                     .kind = kind,
+                     .minibatch = r.minibatch,
+                     .begin = static_cast<double>(r.begin_ns - origin) * 1e-9,
+                     .end = static_cast<double>(r.end_ns - origin) * 1e-9});
+  }
+  return planner::draw_timeline(spans, 0, std::max(1e-9, static_cast<double>(end - origin) * 1e-9), width);
+}
+
+} // namespace penstock::actors

@@ -1,0 +1,237 @@
+// Rings between recording threads and the one thread that writes the trace file.
+#include "actors/trace/recorder.hpp"
+
+#include "actors/trace/encoder.hpp"
+#include "kernels/check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace penstock::actors {
+
+namespace {
+
+constexpr std::size_t ring_records = 16'384; // a power of two; 1.2 MB
+constexpr std::size_t cache_line = 64;
+constexpr auto drain_period = std::chrono::milliseconds(100);
+// A span may reach its ring a little after its end; what is younger than this waits for the next drain, so that spans
+// of several threads are written in the order of their ends.
+constexpr std::int64_t settle_ns = 20'000'000;
+
+/// Single producer (the thread that holds it), single consumer (the writer). Counters only grow.
+struct ring {
+  alignas(cache_line) std::atomic<std::uint64_t> head{0}; // records accepted
+  std::uint64_t known_tail = 0;                           // the producer's last look at tail
+  std::atomic<std::int64_t> dropped{0};
+  alignas(cache_line) std::atomic<std::uint64_t> tail{0}; // records taken out
+  alignas(cache_line) std::atomic<bool> held{true};       // by a living thread; a free ring is used again
+  std::array<trace_record, ring_records> records;
+};
+
+/// The ring this thread records into, and whose it is.
+struct thread_slot {
+  std::uint64_t recorder = 0;
+  std::shared_ptr<ring> mine;
+  ~thread_slot() { release(); }
+  void release() {
+    if (mine) mine->held.store(false, std::memory_order_release);
+    mine.reset();
+  }
+};
+
+thread_local thread_slot slot;
+std::atomic<std::uint64_t> recorders{0};
+
+struct close_file {
+  void operator()(std::FILE* f) const { std::fclose(f); }
+};
+
+} // namespace
+
+struct trace_recorder::implementation {
+  implementation(std::filesystem::path path, trace_header header)
+      : file_name(std::move(path)), encoder(std::move(header)), id(recorders.fetch_add(1) + 1) {
+    file.reset(std::fopen(file_name.c_str(), "wb"));
+    if (!file)
+      throw error("cannot write trace file '" + file_name.string() + "': " + std::generic_category().message(errno));
+    std::setvbuf(file.get(), nullptr, _IONBF, 0); // whole batches are handed over at once
+    encoder.begin(bytes, now_ns());
+    write();
+    thread = std::thread([this] { run(); });
+  }
+
+  ring& ring_of_this_thread() {
+    if (slot.recorder != id || !slot.mine) adopt();
+    return *slot.mine;
+  }
+
+  void adopt() {
+    slot.release();
+    slot.recorder = id;
+    const std::scoped_lock lock(mutex);
+    for (auto& r : rings) {
+      bool held = false;
+      if (!r->held.compare_exchange_strong(held, true, std::memory_order_acquire)) continue;
+      r->known_tail = r->tail.load(std::memory_order_acquire);
+      if (r->head.load(std::memory_order_relaxed) - r->known_tail <= ring_records / 4) {
+        slot.mine = r;
+        return;
+      }
+      r->held.store(false, std::memory_order_release); // still full of its last thread's records
+    }
+    slot.mine = rings.emplace_back(std::make_shared<ring>());
+  }
+
+  void record(const trace_record& r) {
+    ring& to = ring_of_this_thread();
+    const std::uint64_t head = to.head.load(std::memory_order_relaxed);
+    if (head - to.known_tail >= ring_records / 2) {
+      to.known_tail = to.tail.load(std::memory_order_acquire);
+      const std::uint64_t waiting = head - to.known_tail;
+      if (waiting >= ring_records / 2 && !wanted.exchange(true, std::memory_order_relaxed)) wake.notify_one();
+      if (waiting >= ring_records) {
+        to.dropped.store(to.dropped.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        return;
+      }
+    }
+    to.records[head % ring_records] = r;
+    to.head.store(head + 1, std::memory_order_release);
+  }
+
+  void run() {
+    std::unique_lock lock(mutex);
+    while (!stopping) {
+      // A notice lost between the test and the wait costs one period at most: record() takes no lock.
+      wake.wait_for(lock, drain_period, [&] { return stopping || wanted.load(std::memory_order_relaxed); });
+      wanted.store(false, std::memory_order_relaxed);
+      const auto sources = rings;
+      lock.unlock();
+      const std::int64_t until = now_ns() - settle_ns;
+      drain(sources);
+      write_pending(until);
+      lock.lock();
+    }
+  }
+
+  void drain(const std::vector<std::shared_ptr<ring>>& sources) {
+    for (const auto& r : sources) {
+      const std::uint64_t head = r->head.load(std::memory_order_acquire);
+      std::uint64_t tail = r->tail.load(std::memory_order_relaxed);
+      for (; tail != head; ++tail)
+        pending.push_back(r->records[tail % ring_records]);
+      r->tail.store(tail, std::memory_order_release);
+    }
+  }
+
+  /// Writes what ended by `until`, in the order of ends.
+  void write_pending(std::int64_t until) {
+    const auto young =
+        std::stable_partition(pending.begin(), pending.end(), [&](const auto& r) { return r.end_ns <= until; });
+    std::stable_sort(pending.begin(), young, [](const trace_record& a, const trace_record& b) {
+      return std::pair(a.end_ns, a.begin_ns) < std::pair(b.end_ns, b.begin_ns);
+    });
+    for (auto r = pending.begin(); r != young; ++r)
+      encoder.add(bytes, *r);
+    pending.erase(pending.begin(), young);
+    write();
+  }
+
+  void write() {
+    if (failure == 0 && !bytes.empty() && std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size())
+      failure = errno != 0 ? errno : EIO;
+    bytes.clear();
+  }
+
+  /// Stops the writer and writes the rest. Returns 0 or the errno of the first byte refused.
+  int finish(std::int64_t minibatches, bool complete) {
+    std::vector<std::shared_ptr<ring>> sources;
+    {
+      const std::scoped_lock lock(mutex);
+      stopping = true;
+      sources = rings;
+    }
+    wake.notify_one();
+    thread.join();
+    drain(sources);
+    write_pending(std::numeric_limits<std::int64_t>::max());
+    encoder.end(bytes, now_ns(), minibatches, dropped(), complete);
+    write();
+    if (std::fclose(file.release()) != 0 && failure == 0) failure = errno;
+    return failure;
+  }
+
+  std::int64_t dropped() const {
+    const std::scoped_lock lock(mutex);
+    std::int64_t sum = 0;
+    for (const auto& r : rings)
+      sum += r->dropped.load(std::memory_order_relaxed);
+    return sum;
+  }
+
+  std::int64_t recorded() const {
+    const std::scoped_lock lock(mutex);
+    std::uint64_t sum = 0;
+    for (const auto& r : rings)
+      sum += r->head.load(std::memory_order_acquire);
+    return static_cast<std::int64_t>(sum);
+  }
+
+  std::filesystem::path file_name;
+  std::unique_ptr<std::FILE, close_file> file;
+  trace_encoder encoder;
+  const std::uint64_t id;
+  mutable std::mutex mutex; // guards rings and stopping
+  std::condition_variable wake;
+  std::vector<std::shared_ptr<ring>> rings;
+  bool stopping = false;
+  std::atomic<bool> wanted{false};
+  // Of the writer thread while it runs, afterwards of whoever closes.
+  std::vector<trace_record> pending;
+  std::string bytes;
+  int failure = 0;
+  std::thread thread;
+};
+
+trace_recorder::trace_recorder(std::filesystem::path file, trace_header header)
+    : self_(std::make_unique<implementation>(std::move(file), std::move(header))) {}
+
+trace_recorder::~trace_recorder() {
+  if (self_->file) self_->finish(-1, false);
+}
+
+void trace_recorder::record(const trace_record& r) {
+  self_->record(r);
+}
+
+void trace_recorder::close(std::int64_t minibatches) {
+  if (!self_->file) return;
+  if (const int failure = self_->finish(minibatches, true); failure != 0)
+    throw error("cannot write trace file '" + self_->file_name.string() +
+                "': " + std::generic_category().message(failure));
+}
+
+std::int64_t trace_recorder::dropped() const {
+  return self_->dropped();
+}
+std::int64_t trace_recorder::recorded() const {
+  return self_->recorded();
+}
+
+std::int64_t trace_recorder::now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+} // namespace penstock::actors

@@ -1,0 +1,31 @@
+// Takes records from any thread and brings them to the trace file while the run goes on.
+#pragma once
+
+#include "actors/trace/record.hpp"
+
+#include <filesystem>
+#include <memory>
+
+namespace penstock::actors {
+
+/// One ring per recording thread (single producer), emptied by a writer thread as it fills; a full ring drops the
+/// record and counts it. record() takes no lock and allocates only on a thread's first call.
+class trace_recorder {
+public:
+  /// Opens the file at once. Throws penstock::error naming it when that fails.
+  trace_recorder(std::filesystem::path file, trace_header header);
+  /// Closes if close() was not called; then the file says that the trace is incomplete.
+  ~trace_recorder();
+  void record(const trace_record& r);
+  /// Drains all rings, writes the end of the file. Throws penstock::error when the disk refused bytes.
+  void close(std::int64_t minibatches);
+  std::int64_t dropped() const;
+  std::int64_t recorded() const;
+  static std::int64_t now_ns();
+
+private:
+  struct implementation;
+  std::unique_ptr<implementation> self_;
+};
+
+} // namespace penstock::actors

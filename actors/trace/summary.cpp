@@ -1,0 +1,310 @@
+// Sums spans over the steady sections and plays the schedule with the measured times beside them.
+#include "actors/trace/summary.hpp"
+
+#include "planner/simulate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace penstock::actors {
+
+namespace {
+
+constexpr double seconds_per_ns = 1e-9;
+
+bool is_training(const trace_record& r) {
+  return r.stage >= 0 && (r.kind == span_kind::forward || r.kind == span_kind::backward || r.kind == span_kind::update);
+}
+
+/// What one segment needs for its section.
+struct segment_bounds {
+  std::map<std::pair<int, int>, std::int64_t> first_backward_end; // by stage and replica
+  std::map<int, std::int64_t> last_forward_begin;                 // by replica of stage 0
+  std::int64_t begin = std::numeric_limits<std::int64_t>::max();
+  std::int64_t end = 0;
+};
+
+std::map<int, segment_bounds> bounds_of(const std::vector<trace_record>& records) {
+  std::map<int, segment_bounds> segments;
+  for (const auto& r : records) {
+    if (!is_training(r)) continue;
+    auto& bounds = segments[r.segment];
+    bounds.begin = std::min(bounds.begin, r.begin_ns);
+    bounds.end = std::max(bounds.end, r.end_ns);
+    if (r.kind == span_kind::backward) {
+      const auto [at, is_new] = bounds.first_backward_end.try_emplace({r.stage, r.replica}, r.end_ns);
+      if (!is_new) at->second = std::min(at->second, r.end_ns);
+    }
+    if (r.kind == span_kind::forward && r.stage == 0) {
+      auto& last = bounds.last_forward_begin[r.replica];
+      last = std::max(last, r.begin_ns);
+    }
+  }
+  return segments;
+}
+
+/// Segments as they are, for a run too short to be steady.
+std::vector<time_section> whole_sections(const std::vector<trace_record>& records) {
+  std::vector<time_section> sections;
+  for (const auto& [id, bounds] : bounds_of(records))
+    if (bounds.begin < bounds.end) sections.emplace_back(bounds.begin, bounds.end);
+  // Segments follow one another in a run; in a file that says otherwise they must not be counted twice.
+  std::sort(sections.begin(), sections.end());
+  std::vector<time_section> merged;
+  for (const auto& section : sections)
+    if (!merged.empty() && section.first <= merged.back().second)
+      merged.back().second = std::max(merged.back().second, section.second);
+    else
+      merged.push_back(section);
+  return merged;
+}
+
+/// Time of [begin, end) within the sections, which are in order and do not overlap.
+std::int64_t time_within(const std::vector<time_section>& sections, std::int64_t begin, std::int64_t end) {
+  auto at = std::upper_bound(sections.begin(), sections.end(), begin,
+                             [](std::int64_t time, const time_section& s) { return time < s.second; });
+  std::int64_t sum = 0;
+  for (; at != sections.end() && at->first < end; ++at)
+    sum += std::max<std::int64_t>(0, std::min(end, at->second) - std::max(begin, at->first));
+  return sum;
+}
+
+std::int64_t length_of(const std::vector<time_section>& sections) {
+  std::int64_t sum = 0;
+  for (const auto& [begin, end] : sections)
+    sum += end - begin;
+  return sum;
+}
+
+double* share_of(stage_summary& stage, const trace_record& r) {
+  switch (r.kind) {
+  case span_kind::forward:
+    return &stage.forward;
+  case span_kind::backward:
+    return &stage.backward;
+  case span_kind::update:
+    return &stage.update;
+  case span_kind::evaluate:
+    return &stage.evaluate;
+  case span_kind::all_reduce:
+    return &stage.all_reduce;
+  case span_kind::wait:
+    return &stage.waits[static_cast<std::size_t>(r.reason)];
+  default:
+    return nullptr;
+  }
+}
+
+void add_shares(const trace_header& header, const std::vector<trace_record>& records,
+                const std::vector<time_section>& sections, std::vector<stage_summary>& stages) {
+  const auto length = static_cast<double>(length_of(sections));
+  if (length <= 0) return;
+  for (const auto& r : records) {
+    if (r.stage < 0) continue;
+    const auto stage = static_cast<std::size_t>(r.stage);
+    if (double* share = share_of(stages[stage], r))
+      *share += static_cast<double>(time_within(sections, r.begin_ns, r.end_ns)) / length / header.replicas[stage];
+  }
+}
+
+/// Means over spans that lie within the sections, or over all where none does.
+void add_mean_times(const std::vector<trace_record>& records, const std::vector<time_section>& sections,
+                    std::vector<stage_summary>& stages) {
+  struct sum {
+    double time = 0;
+    std::int64_t count = 0;
+  };
+  struct sums {
+    sum within, all;
+    double mean() const {
+      const sum& s = within.count > 0 ? within : all;
+      return s.count > 0 ? s.time / static_cast<double>(s.count) * seconds_per_ns : 0;
+    }
+  };
+  std::vector<std::array<sums, 3>> by_kind(stages.size());
+  for (const auto& r : records) {
+    if (!is_training(r)) continue;
+    auto& s = by_kind[static_cast<std::size_t>(r.stage)][static_cast<std::size_t>(r.kind)];
+    const auto length = r.end_ns - r.begin_ns;
+    const auto add = [&](sum& to) {
+      to.time += static_cast<double>(length);
+      ++to.count;
+    };
+    add(s.all);
+    if (length > 0 && time_within(sections, r.begin_ns, r.end_ns) == length) add(s.within);
+  }
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    stages[i].forward_seconds = by_kind[i][static_cast<std::size_t>(span_kind::forward)].mean();
+    stages[i].backward_seconds = by_kind[i][static_cast<std::size_t>(span_kind::backward)].mean();
+    stages[i].update_seconds = by_kind[i][static_cast<std::size_t>(span_kind::update)].mean();
+  }
+}
+
+/// The update that sums a minibatch is the last of its segment whose group begins at or before it.
+void add_staleness(const std::vector<trace_record>& records, std::vector<stage_summary>& stages) {
+  std::map<std::pair<int, int>, std::map<std::int64_t, std::int64_t>> written; // (segment, stage): group -> version
+  for (const auto& r : records)
+    if (r.stage >= 0 && r.kind == span_kind::update) written[{r.segment, r.stage}][r.minibatch] = r.version_written;
+  for (const auto& r : records) {
+    if (r.stage < 0 || r.kind != span_kind::forward || r.version_read < 0) continue;
+    const auto updates = written.find({r.segment, r.stage});
+    if (updates == written.end()) continue;
+    const auto after = updates->second.upper_bound(r.minibatch);
+    if (after == updates->second.begin()) continue;
+    ++stages[static_cast<std::size_t>(r.stage)].staleness[std::prev(after)->second - 1 - r.version_read];
+  }
+}
+
+void add_depths(const std::vector<trace_record>& records, std::vector<stage_summary>& stages) {
+  std::vector<std::vector<int>> depths(stages.size());
+  for (const auto& r : records)
+    if (r.stage >= 0 && r.mailbox_depth >= 0) depths[static_cast<std::size_t>(r.stage)].push_back(r.mailbox_depth);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    auto& d = depths[i];
+    if (d.empty()) continue;
+    std::sort(d.begin(), d.end());
+    double sum = 0;
+    for (const int depth : d)
+      sum += depth;
+    stages[i].depth_mean = sum / static_cast<double>(d.size());
+    stages[i].depth_p99 = d[(d.size() * 99 + 99) / 100 - 1];
+    stages[i].depth_max = d.back();
+  }
+}
+
+/// The records that a perfect runtime would leave: one segment of the schedule with the measured mean times.
+std::vector<trace_record> ideal_records(const trace_header& header, const std::vector<stage_summary>& stages,
+                                        std::int64_t minibatches) {
+  planner::schedule_request request;
+  request.name = header.schedule;
+  request.replicas = header.replicas;
+  request.microbatches = header.microbatches;
+  request.window = header.window;
+  request.minibatches = minibatches;
+  request.in_flight = {planner::in_flight_spec::mode::given, header.credits};
+  std::vector<planner::stage_times> times;
+  for (const auto& s : stages)
+    times.push_back({.forward = s.forward_seconds / seconds_per_ns,
+                     .backward = s.backward_seconds / seconds_per_ns,
+                     .update = s.update_seconds / seconds_per_ns});
+  const auto played = planner::simulate(planner::make_schedule(request), times);
+  std::vector<trace_record> records;
+  records.reserve(played.spans.size());
+  for (const auto& span : played.spans) {
+    trace_record r;
+    r.kind = span.what.kind == planner::action_kind::forward  ? span_kind::forward
+             : span.what.kind == planner::action_kind::update ? span_kind::update
+                                                              : span_kind::backward;
+    r.stage = static_cast<std::int16_t>(span.stage);
+    r.replica = static_cast<std::int16_t>(span.replica);
+    r.begin_ns = std::llround(span.begin);
+    r.end_ns = std::llround(span.end);
+    r.segment = 0;
+    records.push_back(r);
+  }
+  return records;
+}
+
+std::int64_t longest_segment(const std::vector<trace_record>& records) {
+  std::map<int, time_section> range; // first and last minibatch of each segment
+  for (const auto& r : records) {
+    if (!is_training(r) || r.minibatch < 0) continue;
+    auto& [least, most] = range.try_emplace(r.segment, r.minibatch, r.minibatch).first->second;
+    least = std::min(least, r.minibatch);
+    most = std::max(most, r.minibatch);
+  }
+  std::int64_t longest = 0;
+  for (const auto& [id, ends] : range)
+    longest = std::max(longest, ends.second - ends.first + 1);
+  return longest;
+}
+
+/// Leaves ideal_bubble empty where the header's schedule cannot be made or would be out of all proportion.
+void add_ideal(const trace_file& file, bool is_steady, std::vector<stage_summary>& stages) {
+  // Enough for a steady state; more would only take time.
+  constexpr std::int64_t most_minibatches = 500;
+  const auto minibatches = std::min(most_minibatches, longest_segment(file.records));
+  constexpr double most_seconds = 1e6; // of one span; the clock of a longer simulation would overflow
+  for (const auto& s : stages)
+    if (s.forward_seconds + s.backward_seconds + s.update_seconds > most_seconds) return;
+  const auto actions = minibatches * file.header.microbatches * static_cast<std::int64_t>(stages.size());
+  if (minibatches < 1 || actions > 1000 + 2 * static_cast<std::int64_t>(file.records.size())) return;
+  try {
+    const auto records = ideal_records(file.header, stages, minibatches);
+    const auto sections = is_steady ? steady_sections(file.header, records) : whole_sections(records);
+    if (sections.empty()) return;
+    std::vector<stage_summary> ideal(stages.size());
+    add_shares(file.header, records, sections, ideal);
+    for (std::size_t i = 0; i < stages.size(); ++i)
+      stages[i].ideal_bubble = std::max(0.0, ideal[i].bubble());
+  } catch (const std::logic_error&) {
+    // std::invalid_argument is one: a schedule that this version does not know has no ideal.
+  }
+}
+
+} // namespace
+
+double stage_summary::other() const {
+  double known = busy() + evaluate + all_reduce;
+  for (const double share : waits)
+    known += share;
+  return std::max(0.0, 1 - known);
+}
+
+std::vector<time_section> steady_sections(const trace_header& header, const std::vector<trace_record>& records) {
+  std::size_t replicas = 0;
+  for (const int r : header.replicas)
+    replicas += static_cast<std::size_t>(r);
+  std::vector<time_section> sections;
+  for (const auto& [id, bounds] : bounds_of(records)) {
+    if (bounds.first_backward_end.size() < replicas || bounds.last_forward_begin.empty()) continue;
+    std::int64_t begin = 0;
+    for (const auto& [who, end] : bounds.first_backward_end)
+      begin = std::max(begin, end);
+    std::int64_t end = std::numeric_limits<std::int64_t>::max();
+    for (const auto& [replica, last] : bounds.last_forward_begin)
+      end = std::min(end, last);
+    // Segments come in the order of time; a trace that says otherwise is cut so that sections do not overlap.
+    if (!sections.empty()) begin = std::max(begin, sections.back().second);
+    if (begin < end) sections.emplace_back(begin, end);
+  }
+  return sections;
+}
+
+trace_summary summarize(const trace_file& file) {
+  trace_summary result;
+  result.stages.resize(file.header.replicas.size());
+  auto sections = steady_sections(file.header, file.records);
+  result.is_steady = !sections.empty();
+  if (!result.is_steady) sections = whole_sections(file.records);
+  result.sections = static_cast<int>(sections.size());
+  const auto length = length_of(sections);
+  result.steady_seconds = static_cast<double>(length) * seconds_per_ns;
+  std::int64_t begin = std::numeric_limits<std::int64_t>::max();
+  std::int64_t end = 0;
+  std::int64_t done = 0;
+  for (const auto& r : file.records) {
+    if (r.kind == span_kind::send) {
+      auto& edge = result.edges[{r.stage, r.peer}];
+      ++edge.messages;
+      edge.bytes += std::max<std::int64_t>(0, r.bytes);
+    }
+    if (!is_training(r)) continue;
+    begin = std::min(begin, r.begin_ns);
+    end = std::max(end, r.end_ns);
+    if (r.stage == 0 && r.kind == span_kind::backward && time_within(sections, r.end_ns - 1, r.end_ns) > 0) ++done;
+  }
+  if (begin < end) result.run_seconds = static_cast<double>(end - begin) * seconds_per_ns;
+  if (length > 0)
+    result.minibatches_per_second = static_cast<double>(done) / file.header.microbatches / result.steady_seconds;
+  add_shares(file.header, file.records, sections, result.stages);
+  add_mean_times(file.records, sections, result.stages);
+  add_staleness(file.records, result.stages);
+  add_depths(file.records, result.stages);
+  add_ideal(file, result.is_steady, result.stages);
+  return result;
+}
+
+} // namespace penstock::actors

@@ -1,0 +1,69 @@
+// What a trace says of a run in numbers: how busy each stage was, why it waited, how stale its gradients were.
+#pragma once
+
+#include "actors/trace/reader.hpp"
+#include "actors/trace/record.hpp"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace penstock::actors {
+
+/// Shares are of the sections' time, mean over the stage's replicas.
+struct stage_summary {
+  double forward = 0;
+  double backward = 0;
+  double update = 0;
+  double evaluate = 0;
+  double all_reduce = 0;
+  std::array<double, wait_reasons> waits{}; ///< by wait_reason; the first one, without a reason, stays 0
+  double busy() const { return forward + backward + update; }
+  double bubble() const { return 1 - busy(); }
+  double other() const; ///< neither busy nor known to wait
+
+  std::optional<double> ideal_bubble; ///< of the simulated schedule with the three times that follow
+  double forward_seconds = 0;         ///< mean of one micro-batch
+  double backward_seconds = 0;
+  double update_seconds = 0;
+  std::map<std::int64_t, std::int64_t> staleness; ///< updates missed -> micro-batches, over the whole run
+  double depth_mean = 0;                          ///< messages a replica held when a span began, over the whole run
+  int depth_p99 = 0;
+  int depth_max = 0;
+};
+
+struct edge_summary {
+  std::int64_t messages = 0;
+  std::int64_t bytes = 0;
+};
+
+struct trace_summary {
+  double run_seconds = 0;    ///< from the first training span's begin to the last one's end
+  double steady_seconds = 0; ///< of the sections the shares are of
+  int sections = 0;
+  /// False when no drain-to-drain segment is long enough; the shares are then of whole segments.
+  bool is_steady = false;
+  double minibatches_per_second = 0; ///< within the sections
+  std::vector<stage_summary> stages;
+  std::map<std::pair<int, int>, edge_summary> edges; ///< (from, to), from the sends; -1 the source, -2 the metrics
+};
+
+/// Begin and end in nanoseconds.
+using time_section = std::pair<std::int64_t, std::int64_t>;
+
+/// Steady state, one section for each segment between two drains: from the moment when every replica of every stage has
+/// ended its first backward, to the moment when a replica of stage 0 begins its last forward. Segments without such a
+/// time give none.
+std::vector<time_section> steady_sections(const trace_header& header, const std::vector<trace_record>& records);
+
+trace_summary summarize(const trace_file& file);
+
+std::string to_text(const trace_summary& summary, const trace_file& file);
+/// One JSON object, indented.
+std::string to_json(const trace_summary& summary, const trace_file& file);
+
+} // namespace penstock::actors

@@ -1,0 +1,97 @@
+// Trains a model as the options say: the whole run, from initial weights to the summary.
+#pragma once
+
+#include "actors/dataset.hpp"
+#include "actors/run_options.hpp"
+#include "kernels/loss.hpp"
+#include "kernels/model.hpp"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+namespace penstock::actors {
+
+struct step_event {
+  std::int64_t step = 0;   ///< 1 for the run's first minibatch
+  std::int64_t epoch = 0;  ///< 0-based
+  std::int64_t total_steps = 0;
+  double loss = 0;         ///< mean over the minibatch
+  double accuracy = 0;     ///< top-1 of the minibatch
+  float learning_rate = 0;
+  double samples_per_s = 0; ///< over the last few seconds
+};
+
+struct eval_event {
+  std::int64_t epoch = 0; ///< epochs done
+  std::int64_t step = 0;
+  loss_metrics metrics;
+};
+
+enum class run_end : std::uint8_t { finished, interrupted };
+
+struct stage_summary {
+  std::string layers; ///< "conv1 .. fc1"
+  int replicas = 1;
+  std::int64_t credit = 1;
+  std::int64_t weight_bytes = 0;      ///< one version
+  std::int64_t peak_weight_bytes = 0; ///< versions alive at once
+  std::int64_t peak_memory_bytes = 0; ///< all uses; largest replica
+  std::int64_t updates = 0;
+};
+
+struct run_summary {
+  run_end end = run_end::finished;
+  std::int64_t steps = 0;
+  double seconds = 0;
+  double samples_per_s = 0;
+  double steady_samples_per_s = 0; ///< without the filling and draining of the pipeline
+  std::string weights_sha256;
+  std::string state_sha256;
+  std::vector<stage_summary> stages;
+  std::vector<std::int64_t> drains; ///< minibatches done at each drain
+  std::string schedule;
+  int microbatches = 1;
+  int threads = 1;                  ///< per worker
+  std::string instruction_set;      ///< what makes bits repeatable, with threads and the library's version
+  std::string library;
+  std::optional<loss_metrics> evaluation; ///< the last one
+  std::int64_t trace_dropped = 0;
+};
+
+/// Called on a runtime thread, one call at a time, in order.
+class run_observer {
+public:
+  virtual ~run_observer() = default;
+  virtual void on_start(const run_summary& plan, std::int64_t total_steps) { (void)plan, (void)total_steps; }
+  virtual void on_step(const step_event&) {}
+  virtual void on_eval(const eval_event&) {}
+  virtual void on_checkpoint(const std::filesystem::path&, std::int64_t step) { (void)step; }
+  virtual void on_note(const std::string& line) { (void)line; } ///< one line for the log
+};
+
+/// Set from signal handlers; polled by the run.
+struct run_control {
+  std::atomic<bool> stop{false};       ///< finish what is admitted, checkpoint, leave
+  std::atomic<bool> checkpoint{false}; ///< drain, checkpoint, go on
+};
+
+class layer_actor_factory; // actors/layer_actor.hpp
+
+struct run_inputs {
+  std::shared_ptr<const model> net;
+  const dataset* train = nullptr;
+  const dataset* test = nullptr;  ///< may be null: no evaluation
+  std::string model_options;      ///< what a checkpoint must agree with ("lenet image_size=28 classes=10 width=1")
+  std::vector<std::shared_ptr<const layer_actor_factory>> layer_actors;
+};
+
+/// What would be run: partition, schedule, credits; checks everything that can be checked without computing. Throws
+/// usage_error (exit 2) or penstock::error.
+run_summary plan_run(const run_options& options, const run_inputs& inputs);
+
+/// Runs to the end. Throws usage_error for options that cannot be carried out, penstock::error with the first cause
+/// when the run fails. Nothing is half-written.
+run_summary train(const run_options& options, const run_inputs& inputs, run_observer& observer, run_control& control);
+
+} // namespace penstock::actors

@@ -1,0 +1,66 @@
+// Finds the format that a specification names.
+#include "apps/data/data.hpp"
+
+#include "apps/data/formats.hpp"
+#include "kernels/check.hpp"
+#include "kernels/text.hpp"
+
+#include <functional>
+#include <utility>
+
+namespace penstock::apps {
+namespace {
+
+struct data_kind {
+  std::string name;
+  std::string argument; ///< what follows the colon; "" when nothing does
+  std::function<data_pair(const std::string& argument, const data_options&)> open;
+};
+
+const std::vector<data_kind>& data_kinds() {
+  using options = data_options;
+  static const std::vector<data_kind> kinds{
+      {"fashion-mnist", "DIR",
+       [](const auto& a, const options& o) { return open_idx("fashion-mnist", a, fashion_mnist_normalization(), o); }},
+      {"idx", "DIR", [](const auto& a, const options& o) { return open_idx("idx", a, mnist_normalization(), o); }},
+      {"cifar10", "DIR", [](const auto& a, const options& o) { return open_cifar10(a, o); }},
+      {"imagefolder", "DIR", [](const auto& a, const options& o) { return open_image_folder(a, o); }},
+      {"tensors", "FILE.safetensors", [](const auto& a, const options& o) { return open_tensors(a, o); }},
+      {"synthetic", "", [](const auto&, const options& o) { return open_synthetic(o); }},
+  };
+  return kinds;
+}
+
+std::string form_of(const data_kind& kind) {
+  return kind.argument.empty() ? kind.name : kind.name + ":" + kind.argument;
+}
+
+void require_positive(const char* what, std::int64_t value) {
+  if (value < 1) throw usage_error(std::string(what) + " is " + std::to_string(value) + ", wanted at least 1");
+}
+
+} // namespace
+
+data_pair open_data(const data_options& options) {
+  require_positive("the image size", options.image_size);
+  require_positive("the number of channels", options.channels);
+  require_positive("the number of classes", options.classes);
+  const auto colon = options.spec.find(':');
+  const auto name = options.spec.substr(0, colon);
+  const auto argument = colon == std::string::npos ? "" : options.spec.substr(colon + 1);
+  std::vector<std::string> names;
+  std::vector<std::string> forms;
+  for (const auto& kind : data_kinds()) {
+    if (kind.name == name) {
+      const bool complete = kind.argument.empty() ? colon == std::string::npos : !argument.empty();
+      if (!complete) throw usage_error("data '" + options.spec + "': wanted " + form_of(kind));
+      return kind.open(argument, options);
+    }
+    names.push_back(kind.name);
+    forms.push_back(form_of(kind));
+  }
+  throw usage_error("unknown data '" + options.spec + "'" + did_you_mean(name, names) + ", wanted " +
+                    join(forms, ", "));
+}
+
+} // namespace penstock::apps

@@ -1,0 +1,29 @@
+// Data sets by specification.
+#pragma once
+
+#include "actors/dataset.hpp"
+
+#include <memory>
+
+namespace penstock::apps {
+
+struct data_options {
+  std::string spec; ///< "fashion-mnist:DIR", "idx:DIR", "cifar10:DIR", "imagefolder:DIR", "tensors:FILE", "synthetic"
+  std::int64_t image_size = 28; ///< what the network takes
+  std::int64_t channels = 1;    ///< what the network takes: grey is repeated
+  std::int64_t classes = 10;    ///< labels must lie below; the folders of an imagefolder must not be more
+  std::uint64_t seed = 0;       ///< of `synthetic`
+  bool augment = true;          ///< crop and flip where the data set's usual recipe has them
+  std::int64_t synthetic_samples = 1024;
+};
+
+struct data_pair {
+  std::unique_ptr<actors::dataset> train;
+  std::unique_ptr<actors::dataset> test; ///< null where the specification has none
+};
+
+/// Throws usage_error for a specification of the wrong form (with the nearest kind) and penstock::error for files that
+/// are missing, unreadable, truncated or corrupt, each in one line that names the file.
+data_pair open_data(const data_options& options);
+
+} // namespace penstock::apps

@@ -1,0 +1,32 @@
+// The models that come with Penstock, and those that plug-ins add, by name.
+#pragma once
+
+#include "kernels/model.hpp"
+
+#include <functional>
+
+namespace penstock::apps {
+
+struct model_options {
+  std::int64_t image_size = 0; ///< 0: the model's own default
+  std::int64_t classes = 10;
+  std::int64_t channels = 0; ///< input channels; 0: the model's own (LeNet 1, the others 3)
+  double width = 1.0;        ///< scales channels and hidden sizes: rounded to a multiple of 8, at least 8, when not 1
+  double dropout = -1;       ///< below 0: the model's own rate
+};
+
+struct model_entry {
+  std::string name;    ///< "vgg16"
+  std::string summary; ///< one line
+  std::int64_t default_image_size = 224;
+  std::int64_t minimum_image_size = 32;
+  std::function<model(const model_options&)> build;
+};
+
+const std::vector<model_entry>& built_in_models();
+void add_model(model_entry entry); ///< for plug-ins; throws usage_error for a name that is taken
+/// Throws usage_error with the nearest name.
+const model_entry& find_model(std::string_view name);
+std::vector<const model_entry*> all_models();
+
+} // namespace penstock::apps

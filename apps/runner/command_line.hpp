@@ -1,0 +1,78 @@
+// The command line of a program, as plain declarations. CLI11, which compiles slowly, is seen by the .cpp alone.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace penstock::apps {
+
+/// Declares options, each bound to a variable that holds its default and must outlive this object. A later use of an
+/// option wins over an earlier one. Help that ends with "[words]" says the default in words; then the variable's first
+/// value means that nothing was given.
+class command_line {
+public:
+  command_line(std::string program, std::string description);
+  ~command_line();
+  command_line(const command_line&) = delete;
+  command_line& operator=(const command_line&) = delete;
+
+  void group(std::string title); ///< of the options that follow, in --help
+  void positional(const std::string& name, std::string& value, const std::string& help);
+  void footer(const std::string& text); ///< follows the options in --help
+
+  void text(const std::string& option, std::string& value, const std::string& placeholder, const std::string& help);
+  void texts(const std::string& option, std::vector<std::string>& values, const std::string& placeholder,
+             const std::string& help); ///< may be given several times
+  void flag(const std::string& option, bool& value, const std::string& help);
+  /// A switch that turns something off: `value` becomes false.
+  void off(const std::string& option, bool& value, const std::string& help);
+
+  template <std::integral T>
+  void whole(const std::string& option, T& value, std::int64_t least, const std::string& help) {
+    const auto most = std::in_range<std::int64_t>(std::numeric_limits<T>::max())
+                          ? static_cast<std::int64_t>(std::numeric_limits<T>::max())
+                          : std::numeric_limits<std::int64_t>::max();
+    add_whole(
+        option, least, most, [&value](std::int64_t v) { value = static_cast<T>(v); },
+        [&value] { return std::to_string(value); }, help);
+  }
+  template <std::floating_point T>
+  void real(const std::string& option, T& value, double least, double most, const std::string& help) {
+    add_real(
+        option, least, most, [&value](double v) { value = static_cast<T>(v); },
+        [&value] { return static_cast<double>(value); }, help);
+  }
+
+  /// Returns true when the program should go on, false when help was asked for, which is then in help_text(). Throws
+  /// usage_error, one line that names the option, what was found and what was wanted; an unknown one suggests the
+  /// nearest.
+  bool parse(std::span<const std::string> arguments);
+  std::string help_text() const;
+  /// Was this option given?
+  bool given(const std::string& option) const;
+
+  struct setting {
+    std::string name; ///< without the dashes
+    std::string json; ///< the value as it stands, as JSON; null where nothing was given
+  };
+  /// Every option that has a value, in the order of declaration.
+  std::vector<setting> settings() const;
+
+private:
+  void add_whole(const std::string& option, std::int64_t least, std::int64_t most,
+                 std::function<void(std::int64_t)> set, std::function<std::string()> get, const std::string& help);
+  void add_real(const std::string& option, double least, double most, std::function<void(double)> set,
+                std::function<double()> get, const std::string& help);
+
+  struct implementation;
+  std::unique_ptr<implementation> self_;
+};
+
+} // namespace penstock::apps

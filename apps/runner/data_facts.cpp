@@ -1,0 +1,51 @@
+// Looks at a data set for what the network must be like.
+#include "apps/runner/prepare.hpp"
+
+#include "kernels/check.hpp"
+#include "kernels/safetensors.hpp"
+
+#include <algorithm>
+
+namespace penstock::apps {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Class folders, as apps/data counts them. A folder that cannot be read says nothing: opening it will.
+std::int64_t class_folders(const fs::path& folder) {
+  std::error_code ignored;
+  const auto train = fs::is_directory(folder / "train", ignored) ? folder / "train" : folder;
+  std::int64_t count = 0;
+  for (fs::directory_iterator at(train, ignored), end; !ignored && at != end; at.increment(ignored)) {
+    if (at->is_directory(ignored) && !at->path().filename().string().starts_with('.')) ++count;
+  }
+  return count;
+}
+
+// Files of another form than (N, C, S, S) say nothing here either.
+data_facts tensor_facts(const fs::path& file) {
+  memory_pool pool;
+  const auto contents = read_safetensors(file, pool);
+  const auto input = contents.tensors.find("input");
+  if (input == contents.tensors.end() || input->second.rank() != 4) return {};
+  const auto& dims = input->second.dims();
+  if (dims[2] != dims[3])
+    throw error(file.string() + ": input has images of " + std::to_string(dims[2]) + " x " + std::to_string(dims[3]) +
+                ", wanted square ones");
+  return {.image_size = dims[2], .channels = dims[1]};
+}
+
+} // namespace
+
+data_facts facts_of(const std::string& spec) {
+  const auto colon = std::min(spec.find(':'), spec.size());
+  const auto kind = spec.substr(0, colon);
+  const auto argument = spec.substr(std::min(colon + 1, spec.size()));
+  if (argument.empty()) return {};
+  if (kind == "imagefolder") return {.classes = class_folders(argument)};
+  if (kind == "tensors") return tensor_facts(argument);
+  return {};
+}
+
+} // namespace penstock::apps

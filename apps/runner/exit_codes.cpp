@@ -1,0 +1,37 @@
+// The only place that turns exceptions into exit codes.
+#include "apps/runner/exit_codes.hpp"
+
+#include "kernels/check.hpp"
+
+#include <cstdio>
+#include <new>
+
+namespace penstock::apps {
+
+namespace {
+
+int report(std::string_view program, const char* what, exit_code code) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(program.size()), program.data(), what);
+  return code;
+}
+
+} // namespace
+
+int run_guarded(std::string_view program, const std::function<int()>& body) noexcept {
+  try {
+    return body();
+  } catch (const usage_error& fault) {
+    return report(program, fault.what(), usage);
+  } catch (const std::invalid_argument& fault) { // the planner's word for the same
+    return report(program, fault.what(), usage);
+  } catch (const std::bad_alloc&) {
+    return report(program, "out of memory", failed);
+  } catch (const std::exception& fault) {
+    return report(program, fault.what(), failed);
+  } catch (...) {
+    return report(program, "failed with an unknown exception", failed);
+  }
+}
+
+} // namespace penstock::apps

@@ -1,0 +1,184 @@
+// Declares the options of every app, grouped as --help shows them, and checks how they fit together.
+#include "apps/runner/options.hpp"
+
+#include "kernels/check.hpp"
+#include "kernels/text.hpp"
+
+#include <cmath>
+
+namespace penstock::apps {
+
+namespace {
+
+constexpr double unlimited = HUGE_VAL;
+
+// Options that are words until they are checked.
+struct option_texts {
+  schedule_texts schedule;
+  std::string cuts;
+  std::string lr_schedule = "constant";
+  std::string executor = "actors";
+  std::string weights, save_weights, save_gradients, checkpoint, trace, metrics;
+  bool print_config = false;
+};
+
+std::string size_help(std::string_view model) {
+  for (const auto* entry : all_models()) {
+    if (entry->name == model) return "Pixels a side [" + std::to_string(entry->default_image_size) + "]";
+  }
+  return "Pixels a side [the model's own]";
+}
+
+void declare_data(command_line& line, app_options& o) {
+  line.group("Data and model");
+  line.text("--data", o.data, "SPEC",
+            "fashion-mnist:DIR, idx:DIR, cifar10:DIR, imagefolder:DIR, tensors:FILE.safetensors or synthetic");
+  line.whole("--image-size", o.network.image_size, 1, size_help(o.model));
+  line.whole("--classes", o.network.classes, 1, "Classes [what the data set has]");
+  line.real("--width", o.network.width, 1e-6, 64, "Scales every channel and hidden size");
+  line.real("--dropout", o.network.dropout, 0, 1, "Dropout rate [the model's own]");
+  line.off("--no-augment", o.augment, "No random crop and flip");
+  line.whole("--synthetic-samples", o.synthetic_samples, 1, "Training samples of synthetic data");
+  line.texts("--plugin", o.plugins, "FILE", "Load a plug-in (repeatable)");
+  line.texts("--replace-layer", o.replace_layers, "WHAT=LAYER[:OPTIONS]",
+             "Put a plug-in's layer in place of a layer or of all of a kind (repeatable)");
+}
+
+void declare_pipeline(command_line& line, app_options& o, option_texts& t) {
+  line.group("Pipeline");
+  declare_schedule_options(line, t.schedule);
+  line.text("--cuts", t.cuts, "LAYER,...", "Layers at which stages 1, 2, ... begin [balanced]");
+  line.text("--executor", t.executor, "NAME", "actors, or oracle: the same schedule in one thread, without actors");
+  line.whole("--threads", o.run.threads, 1, "Compute threads per worker [cores / workers]");
+  line.whole("--loader-threads", o.run.loader_threads, 1, "Threads that load and decode samples");
+  line.real("--stall-timeout", o.run.stall_seconds, 0.001, 1e9, "Seconds without progress that end the run");
+  line.flag("--reference-kernels", o.run.reference_kernels, "Plain loops instead of oneDNN");
+}
+
+void declare_training(command_line& line, app_options& o, option_texts& t) {
+  auto& run = o.run;
+  line.group("Training");
+  line.whole("--batch", run.batch, 1, "Samples of a minibatch");
+  line.whole("--epochs", run.epochs, 1, "Times through the data");
+  line.whole("--steps", run.steps, 1, "Stop after this many minibatches, whatever the epochs [no limit]");
+  line.text("--optimizer", run.optimizer.name, "NAME", "sgd or adamw");
+  line.real("--lr", run.lr.base, 0, unlimited, "Learning rate (adamw: 0.001 unless given)");
+  line.text("--lr-schedule", t.lr_schedule, "SPEC",
+            "constant, step:every=N,gamma=X, cosine or polynomial:power=X; add warmup=N, final=X");
+  line.real("--momentum", run.optimizer.momentum, 0, 1, "SGD's momentum");
+  line.flag("--nesterov", run.optimizer.nesterov, "Nesterov momentum");
+  line.real("--weight-decay", run.optimizer.weight_decay, 0, unlimited, "Weight decay");
+  line.off("--no-decay-norm-bias", run.decay_norm_bias, "No weight decay on biases and normalisation");
+  line.real("--label-smoothing", run.label_smoothing, 0, 1, "Label smoothing");
+  line.real("--clip-norm", run.clip_norm, 0, unlimited, "Clip the global gradient norm; 0: do not");
+  line.off("--no-replica-lr-scaling", run.replica_lr_scaling, "No learning rate factor R_s / R_0 (pipedream family)");
+  line.whole("--seed", run.seed, 0, "Of weights, shuffling, augmentation and dropout");
+  line.off("--keep-going-on-nonfinite", run.stop_on_nonfinite, "Train on when a loss is not finite");
+}
+
+void declare_outputs(command_line& line, app_options& o, option_texts& t) {
+  auto& run = o.run;
+  line.group("Evaluation");
+  line.whole("--eval-every", run.eval_every, -1, "Epochs between evaluations; 0: at the end only, -1: never");
+  line.whole("--eval-batch", run.eval_batch, 1, "Samples of an evaluation's minibatch [--batch]");
+  line.flag("--eval-only", run.eval_only, "Evaluate, do not train");
+  line.group("Files");
+  line.text("--weights", t.weights, "FILE", "Initial weights (safetensors, torchvision's names)");
+  line.flag("--allow-partial", run.allow_partial, "Let --weights lack some, or hold more");
+  line.text("--save-weights", t.save_weights, "FILE", "Weights at the end");
+  line.text("--save-gradients", t.save_gradients, "FILE", "Gradients of the first update");
+  line.text("--checkpoint", t.checkpoint, "DIR", "Checkpoint at the end, on SIGUSR1, SIGINT and SIGTERM");
+  line.whole("--checkpoint-every", run.checkpoint_every, 1, "And every so many minibatches [not]");
+  line.flag("--resume", run.resume, "Go on from the last complete checkpoint in --checkpoint");
+  line.text("--trace", t.trace, "FILE", "Trace of every actor (read it with `penstock trace`, or the Perfetto UI)");
+  line.text("--metrics", t.metrics, "FILE", "Metrics, one JSON object a line");
+  line.group("Instead of a run");
+  line.flag("--dry-run", o.dry_run, "Show the plan: stages, credits, weights");
+  line.flag("--print-config", t.print_config, "Show every option as it stands, as JSON");
+}
+
+void read_choices(app_options& o, const option_texts& t, const command_line& line) {
+  const std::vector<std::string> optimizers{"sgd", "adamw"};
+  const std::vector<std::string> executors{"actors", "oracle"};
+  const auto one_of = [](const std::string& option, const std::string& word, const std::vector<std::string>& all) {
+    for (const auto& known : all) {
+      if (word == known) return;
+    }
+    throw usage_error(option + ": unknown '" + word.substr(0, 80) + "'" + did_you_mean(word, all) + ", wanted " +
+                      join(all, " or "));
+  };
+  one_of("--optimizer", o.run.optimizer.name, optimizers);
+  one_of("--executor", t.executor, executors);
+  o.run.executor = t.executor == "oracle" ? actors::executor_kind::oracle : actors::executor_kind::actors;
+  const auto base = !line.given("--lr") && o.run.optimizer.name == "adamw" ? 0.001F : o.run.lr.base;
+  o.run.lr = parse_lr_schedule(t.lr_schedule);
+  o.run.lr.base = base;
+}
+
+void read_pipeline(app_options& o, option_texts& t) {
+  const auto request = read_schedule_options(t.schedule);
+  o.run.schedule = request.name;
+  o.run.replicas = request.replicas;
+  o.run.microbatches = request.microbatches;
+  o.run.in_flight = request.in_flight;
+  o.run.window = request.window;
+  t.schedule.stages = static_cast<std::int64_t>(request.replicas.size());
+  if (!t.cuts.empty()) o.cuts = parse_words("--cuts", t.cuts);
+  const auto wanted = request.replicas.size() - 1;
+  if (!o.cuts.empty() && o.cuts.size() != wanted)
+    throw usage_error("--cuts: found " + std::to_string(o.cuts.size()) + " layers, wanted " + std::to_string(wanted) +
+                      " for " + std::to_string(wanted + 1) + " stages");
+}
+
+void check_fit(const app_options& o) {
+  if (o.run.microbatches > o.run.batch)
+    throw usage_error("--batch: found " + std::to_string(o.run.batch) + ", wanted at least the " +
+                      std::to_string(o.run.microbatches) + " of --microbatches");
+  if (o.run.resume && o.run.checkpoint.empty()) throw usage_error("--resume: wanted --checkpoint DIR with it");
+  if (o.run.checkpoint_every > 0 && o.run.checkpoint.empty())
+    throw usage_error("--checkpoint-every: wanted --checkpoint DIR with it");
+  if (o.run.allow_partial && o.run.weights.empty())
+    throw usage_error("--allow-partial: wanted --weights FILE with it");
+}
+
+std::string config_of(const app_options& o, const command_line& line) {
+  std::string text = "{\n  \"model\": \"" + o.model + "\"";
+  for (const auto& s : line.settings()) {
+    if (s.name != "print-config") text += ",\n  \"" + s.name + "\": " + s.json;
+  }
+  return text + "\n}\n";
+}
+
+} // namespace
+
+std::optional<app_options> parse_options(std::string_view model, std::span<const std::string> arguments,
+                                         std::string& help) {
+  app_options o;
+  o.model = model;
+  o.network.classes = 0;
+  option_texts t;
+  command_line line(o.model, "Trains " + o.model + " through stages, replicas and optimizers that are actors.");
+  declare_data(line, o);
+  declare_pipeline(line, o, t);
+  declare_training(line, o, t);
+  declare_outputs(line, o, t);
+  line.footer("Exit codes: 0 done, 1 failed, 2 usage, 130 SIGINT, 143 SIGTERM. SIGUSR1 checkpoints and goes on.\n");
+  if (!line.parse(arguments)) {
+    help = line.help_text();
+    return std::nullopt;
+  }
+  o.data_given = line.given("--data");
+  read_choices(o, t, line);
+  read_pipeline(o, t);
+  o.run.weights = t.weights;
+  o.run.save_weights = t.save_weights;
+  o.run.save_gradients = t.save_gradients;
+  o.run.checkpoint = t.checkpoint;
+  o.run.trace = t.trace;
+  o.metrics = t.metrics;
+  check_fit(o);
+  if (t.print_config) o.config = config_of(o, line);
+  return o;
+}
+
+} // namespace penstock::apps

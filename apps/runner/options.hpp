@@ -1,0 +1,56 @@
+// What a person asked of an app, in the words of its command line.
+#pragma once
+
+#include "actors/run_options.hpp"
+#include "apps/models/registry.hpp"
+#include "apps/runner/command_line.hpp"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace penstock::apps {
+
+struct app_options {
+  std::string model;            ///< name in the registry
+  actors::run_options run;      ///< cuts stay empty until the model is known
+  model_options network;        ///< classes 0: what the data set has
+  std::string data = "synthetic";
+  bool data_given = false;
+  bool augment = true;
+  std::int64_t synthetic_samples = 1024;
+  std::vector<std::string> cuts; ///< names of the layers at which stages 1, 2, ... begin
+  std::vector<std::string> plugins;
+  std::vector<std::string> replace_layers;
+  std::filesystem::path metrics;
+  bool dry_run = false;
+  std::string config; ///< --print-config: every option as it stands, as one JSON object; else empty
+};
+
+/// Reads the arguments (without the program's name) and checks the form of each and how they fit together; opens no
+/// file. Returns nothing when help was asked for, which was then written to `help`. Throws usage_error, one line that
+/// names the option, what was found and what was wanted.
+std::optional<app_options> parse_options(std::string_view model, std::span<const std::string> arguments,
+                                         std::string& help);
+
+/// The numbers of "1,2,1". Throws usage_error naming `option` and the part that is no whole number of at least `least`.
+std::vector<int> parse_counts(const std::string& option, const std::string& text, int least);
+
+/// The words of "conv2,fc1". Throws usage_error naming `option` for an empty one.
+std::vector<std::string> parse_words(const std::string& option, const std::string& text);
+
+/// Options of a schedule, shared by the apps and `penstock schedule`.
+struct schedule_texts {
+  std::string schedule = "pipedream";
+  std::string in_flight;
+  std::string replicas;
+  std::int64_t stages = 0; ///< 0: as many as replicas has, else 1
+  std::int64_t microbatches = 0;
+  int window = 0;
+};
+void declare_schedule_options(command_line& line, schedule_texts& texts);
+/// Checks the name (with the nearest), the lists and the stage count against the list. Throws usage_error.
+planner::schedule_request read_schedule_options(const schedule_texts& texts);
+
+} // namespace penstock::apps

@@ -1,0 +1,121 @@
+// An app from its command line to its exit code.
+#include "apps/runner/run_app.hpp"
+
+#include "apps/plugins/load_plugin.hpp"
+#include "apps/runner/exit_codes.hpp"
+#include "apps/runner/metrics_file.hpp"
+#include "apps/runner/output_files.hpp"
+#include "apps/runner/prepare.hpp"
+#include "apps/runner/progress.hpp"
+#include "apps/runner/signals.hpp"
+#include "apps/runner/summary_text.hpp"
+#include "kernels/check.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+
+namespace penstock::apps {
+
+namespace {
+
+// Hands every event to whoever shows or keeps it. An output that fails ends the run in order, and is reported then.
+class app_observer final : public actors::run_observer {
+public:
+  app_observer(progress& shown, metrics_file* kept, actors::run_control& control)
+      : shown_(shown), kept_(kept), control_(control) {}
+
+  void on_step(const actors::step_event& event) override {
+    shown_.step(event);
+    keep([&] { kept_->step(event); });
+  }
+  void on_eval(const actors::eval_event& event) override {
+    shown_.eval(event);
+    keep([&] { kept_->eval(event); });
+  }
+  void on_checkpoint(const std::filesystem::path& path, std::int64_t step) override {
+    shown_.note("checkpoint of step " + std::to_string(step) + " in " + path.string());
+  }
+  void on_note(const std::string& line) override { shown_.note(line); }
+
+  const std::string& failure() const { return failure_; }
+
+private:
+  template <class Write>
+  void keep(Write write) {
+    if (kept_ == nullptr) return;
+    try {
+      write();
+    } catch (const error& fault) {
+      failure_ = fault.what();
+      control_.stop = true;
+    }
+  }
+
+  progress& shown_;
+  metrics_file* kept_;
+  actors::run_control& control_;
+  std::string failure_;
+};
+
+// A reader that is gone or a full disk behind stdout must not pass for success.
+void say(const std::string& text) {
+  errno = 0;
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+    throw error(std::string("cannot write to standard output: ") + std::strerror(errno));
+}
+
+void describe(const app_options& options, const prepared_run& run, const actors::run_summary& plan) {
+  for (const auto& note : run.notes)
+    say(note + "\n");
+  say(plan_text(plan, run.steps_per_epoch, options));
+}
+
+int execute(const app_options& options, const app_additions& additions) {
+  const auto plugins = load_plugins(options.plugins);
+  if (!options.config.empty()) {
+    say(options.config);
+    return done;
+  }
+  actors::run_control control;
+  const signal_guard signals(control);
+  auto run = prepare(options, plugins);
+  run.inputs.layer_actors = additions.layer_actors;
+  const auto plan = actors::plan_run(run.options, run.inputs);
+  if (options.dry_run) {
+    describe(options, run, plan);
+    return done;
+  }
+  check_outputs(options);
+  if (control.stop) return signal_guard::exit_code();
+  std::optional<metrics_file> metrics;
+  if (!options.metrics.empty())
+    metrics.emplace(options.metrics, options.run.resume ? metrics_start::appended : metrics_start::anew);
+  describe(options, run, plan);
+  progress shown(stdout, options.run.epochs, run.steps_per_epoch);
+  app_observer observer(shown, metrics ? &*metrics : nullptr, control);
+  const auto summary = actors::train(run.options, run.inputs, observer, control);
+  shown.finish();
+  if (!observer.failure().empty()) throw error(observer.failure());
+  if (metrics) metrics->summary(summary);
+  say(summary_text(summary, options));
+  return summary.end == actors::run_end::interrupted ? signal_guard::exit_code() : done;
+}
+
+} // namespace
+
+int run_app(std::string_view model, int argc, char** argv, const app_additions& additions) {
+  return run_guarded(model, [&]() -> int {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    std::string help;
+    const auto options = parse_options(model, arguments, help);
+    if (!options) {
+      say(help);
+      return done;
+    }
+    return execute(*options, additions);
+  });
+}
+
+} // namespace penstock::apps

@@ -1,0 +1,17 @@
+// A run's plan before it and its summary after it, for people.
+#pragma once
+
+#include "actors/trainer.hpp"
+#include "apps/runner/options.hpp"
+
+#include <string>
+
+namespace penstock::apps {
+
+/// What --dry-run shows: schedule, micro-batches, steps, and a row for each stage.
+std::string plan_text(const actors::run_summary& plan, std::int64_t steps_per_epoch, const app_options& options);
+
+/// The end of a run: test loss and accuracy, samples/s, a row for each stage, hashes, and where the outputs are.
+std::string summary_text(const actors::run_summary& summary, const app_options& options);
+
+} // namespace penstock::apps

@@ -1,0 +1,75 @@
+// Tables and numbers as a person reads them.
+#include "apps/runner/text_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+namespace penstock::apps {
+
+namespace {
+
+bool is_number_column(const std::vector<std::vector<std::string>>& rows, std::size_t column) {
+  return std::all_of(rows.begin() + 1, rows.end(), [&](const auto& row) {
+    return !row[column].empty() && std::isdigit(static_cast<unsigned char>(row[column][0])) != 0;
+  });
+}
+
+} // namespace
+
+std::string text_table(const std::vector<std::vector<std::string>>& rows, const std::string& indent) {
+  if (rows.empty()) return "";
+  const auto columns = rows.front().size();
+  std::vector<std::size_t> widths(columns, 0);
+  std::vector<bool> right(columns, false);
+  for (std::size_t c = 0; c < columns; ++c) {
+    for (const auto& row : rows)
+      widths[c] = std::max(widths[c], row.at(c).size());
+    right[c] = rows.size() > 1 && is_number_column(rows, c);
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line = indent;
+    for (std::size_t c = 0; c < columns; ++c) {
+      if (c > 0) line += "  ";
+      line += right[c] ? fmt::format("{:>{}}", row[c], widths[c]) : fmt::format("{:<{}}", row[c], widths[c]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string byte_text(std::int64_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
+  auto amount = static_cast<double>(bytes);
+  const char* const units[] = {"B", "KB", "MB", "GB", "TB"};
+  std::size_t unit = 0;
+  while (amount >= 999.5 && unit + 1 < std::size(units)) {
+    amount /= 1000;
+    ++unit;
+  }
+  return fmt::format("{:.3g} {}", amount, units[unit]);
+}
+
+std::string duration_text(double seconds) {
+  if (!(seconds >= 0) || seconds > 1e9) return "-";
+  if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+std::string countdown_text(double seconds) {
+  if (!(seconds >= 0) || seconds > 1e9) return "-";
+  const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
+  return whole < 3600 ? fmt::format("{}:{:02}", whole / 60, whole % 60)
+                      : fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+std::string percent_text(double part, double of) { return of > 0 ? fmt::format("{:.2f} %", 100 * part / of) : "-"; }
+
+} // namespace penstock::apps

@@ -1,0 +1,4 @@
+// Trains VGG-16.
+#include "apps/runner/run_app.hpp"
+
+int main(int argc, char** argv) { return penstock::apps::run_app("vgg16", argc, argv); }

@@ -1,0 +1,37 @@
+# The one place for warnings, sanitizers and the shape of our libraries and tests.
+include(GNUInstallDirs)
+
+add_library(penstock_internal INTERFACE)
+target_compile_options(penstock_internal INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)
+if(PENSTOCK_SANITIZE)
+  target_compile_options(penstock_internal INTERFACE -fsanitize=${PENSTOCK_SANITIZE} -fno-omit-frame-pointer -g)
+  if(PENSTOCK_SANITIZE MATCHES "undefined")
+    # CAF 0.17 binds references to null in its registration tables.
+    target_compile_options(penstock_internal INTERFACE -fno-sanitize=null -fno-sanitize-recover=undefined)
+  endif()
+  target_link_options(penstock_internal INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
+endif()
+
+# penstock_add_library(NAME [sources...]): target penstock_NAME, alias penstock::NAME, headers found from the repository's root.
+function(penstock_add_library name)
+  add_library(penstock_${name} STATIC ${ARGN})
+  add_library(penstock::${name} ALIAS penstock_${name})
+  set_target_properties(penstock_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(penstock_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/penstock>)
+  target_link_libraries(penstock_${name} PRIVATE $<BUILD_INTERFACE:penstock_internal>)
+endfunction()
+
+# penstock_add_test(NAME SOURCES ... LIBRARIES ...): one GoogleTest binary; its cases appear in CTest as NAME.Suite.Case.
+function(penstock_add_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  string(REPLACE "." "_" target "test_${name}")
+  add_executable(${target} ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE penstock_internal ${arg_LIBRARIES} GTest::gtest_main GTest::gmock)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}.
+    PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+endfunction()

@@ -1,0 +1,106 @@
+// Average pooling over any bins, on blocks of channels.
+#include "kernels/cpu/average_bins.hpp"
+#include "kernels/cpu/onednn_backend.hpp"
+#include "kernels/cpu/vector_loop.hpp"
+#include "kernels/window.hpp"
+
+namespace penstock {
+
+namespace {
+
+// Images of `channels` interleaved channels: (planes, H, W, channels).
+struct planes_view {
+  std::int64_t planes, height, width, channels;
+};
+
+planes_view view_of(const shape& dims, std::int64_t block) {
+  return {dims[0] * ((dims[1] + block - 1) / block), dims[2], dims[3], block};
+}
+
+[[gnu::always_inline]] inline void average_plane(const average_bins& bins, std::int64_t width, std::int64_t channels,
+                                                 const float* in, float* out) {
+  for (const auto& rows : bins.rows)
+    for (const auto& columns : bins.columns) {
+      for (std::int64_t c = 0; c < channels; ++c) out[c] = 0;
+      for (std::int64_t h = rows.begin; h < rows.end; ++h)
+        for (std::int64_t w = columns.begin; w < columns.end; ++w)
+          for (std::int64_t c = 0; c < channels; ++c) out[c] += in[(h * width + w) * channels + c];
+      const float divisor = static_cast<float>(rows.divisor * columns.divisor);
+      for (std::int64_t c = 0; c < channels; ++c) out[c] /= divisor;
+      out += channels;
+    }
+}
+
+[[gnu::always_inline]] inline void spread_plane(const average_bins& bins, const planes_view& x, const float* in,
+                                                float* out) {
+  const std::int64_t channels = x.channels;
+  for (std::int64_t i = 0; i < x.height * x.width * channels; ++i) out[i] = 0;
+  for (const auto& rows : bins.rows)
+    for (const auto& columns : bins.columns) {
+      const float divisor = static_cast<float>(rows.divisor * columns.divisor);
+      for (std::int64_t h = rows.begin; h < rows.end; ++h)
+        for (std::int64_t w = columns.begin; w < columns.end; ++w)
+          for (std::int64_t c = 0; c < channels; ++c) out[(h * x.width + w) * channels + c] += in[c] / divisor;
+      in += channels;
+    }
+}
+
+} // namespace
+
+average_bins window_bins(const pool2d_args& args, const shape& x) {
+  average_bins bins;
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    const std::int64_t extent = x.at(2 + axis), padding = args.padding[axis];
+    const auto count = pool_window_count(extent, args.kernel[axis], args.stride[axis], padding, args.ceil_mode);
+    auto& list = axis == 0 ? bins.rows : bins.columns;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t begin = i * args.stride[axis] - padding;
+      const std::int64_t end = std::min(begin + args.kernel[axis], extent + padding);
+      const std::int64_t first = std::max<std::int64_t>(begin, 0), last = std::min(end, extent);
+      list.push_back({first, last, args.count_include_pad ? end - begin : last - first});
+    }
+  }
+  return bins;
+}
+
+average_bins adaptive_bins(const shape& x, std::array<std::int64_t, 2> output) {
+  average_bins bins;
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    const std::int64_t extent = x.at(2 + axis), count = output[axis];
+    auto& list = axis == 0 ? bins.rows : bins.columns;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t begin = i * extent / count, end = ((i + 1) * extent + count - 1) / count;
+      list.push_back({begin, end, end - begin});
+    }
+  }
+  return bins;
+}
+
+tensor onednn_backend::average_pool_forward(const average_bins& bins, const tensor& x) {
+  const auto rows = static_cast<std::int64_t>(bins.rows.size()), columns = static_cast<std::int64_t>(bins.columns.size());
+  tensor y = allocate_activation({x.dim(0), x.dim(1), rows, columns});
+  const auto view = view_of(x.dims(), x.is_plain() ? 1 : channel_block_);
+  const std::int64_t in_plane = view.height * view.width * view.channels, out_plane = rows * columns * view.channels;
+  const float* in = x.data<float>();
+  float* out = y.data<float>();
+  vector_loop(view.planes, 1, 2, [&, in, out](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+    for (std::int64_t p = begin; p < end; ++p)
+      average_plane(bins, view.width, view.channels, in + p * in_plane, out + p * out_plane);
+  });
+  return y;
+}
+
+tensor onednn_backend::average_pool_backward(const average_bins& bins, const shape& x, const tensor& dy) {
+  tensor dx = allocate_activation(x);
+  const auto view = view_of(x, dx.is_plain() ? 1 : channel_block_);
+  const std::int64_t in_plane = dy.dim(2) * dy.dim(3) * view.channels;
+  const std::int64_t out_plane = view.height * view.width * view.channels;
+  const float* in = dy.data<float>();
+  float* out = dx.data<float>();
+  vector_loop(view.planes, 1, 2, [&, in, out](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+    for (std::int64_t p = begin; p < end; ++p) spread_plane(bins, view, in + p * in_plane, out + p * out_plane);
+  });
+  return dx;
+}
+
+} // namespace penstock

@@ -1,0 +1,20 @@
+// What a CPU stream computes with: oneDNN, or the plain loops in a build without it.
+#pragma once
+
+#include "kernels/backend.hpp"
+
+#include <memory>
+
+namespace penstock {
+
+/// Operations by oneDNN. A build without it (PENSTOCK_WITH_CPU=OFF) hands out the reference backend instead. To be made
+/// and used on the stream's own thread.
+std::unique_ptr<backend> make_cpu_backend(device& owner);
+
+/// Sets how many threads later parallel regions of the calling thread use.
+void set_compute_threads(int threads);
+
+/// Seconds that a backend made here has spent inside oneDNN so far; 0 for any other. For benchmarks.
+double seconds_in_library(const backend& ops);
+
+} // namespace penstock

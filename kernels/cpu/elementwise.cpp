@@ -1,0 +1,93 @@
+// Element-wise operations on all stored elements; padding stays zero since each of them maps zeros to zero.
+#include "kernels/check.hpp"
+#include "kernels/cpu/onednn_backend.hpp"
+#include "kernels/cpu/vector_loop.hpp"
+
+namespace penstock {
+
+void onednn_backend::fill(tensor& x, float value) {
+  if (value != 0.0F && !x.is_plain()) {
+    // Only the elements, not the padding.
+    tensor plain = allocate(dtype::f32, x.dims(), memory_use::scratch);
+    fill(plain, value);
+    return reorder_into(plain, x);
+  }
+  float* out = x.data<float>();
+  element_loop(x.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+    for (std::int64_t i = begin; i < end; ++i) out[i] = value;
+  });
+}
+
+void onednn_backend::accumulate(tensor& into, const tensor& x) {
+  check(into.dims() == x.dims(), "accumulate needs equal shapes");
+  const tensor other = in_format(x, into.format());
+  float* sum = into.data<float>();
+  const float* addend = other.data<float>();
+  element_loop(into.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) sum[i] += addend[i];
+  });
+}
+
+tensor onednn_backend::add(tensor a, const tensor& b, bool relu) {
+  check(a.dims() == b.dims(), "add needs equal shapes");
+  const tensor other = in_format(b, a.format());
+  tensor y = a.is_unique() ? a : allocate(dtype::f32, a.dims(), memory_use::activations, a.format());
+  const float* left = a.data<float>();
+  const float* right = other.data<float>();
+  float* out = y.data<float>();
+  if (relu)
+    element_loop(y.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+#pragma omp simd
+      for (std::int64_t i = begin; i < end; ++i) {
+        const float sum = left[i] + right[i];
+        out[i] = sum > 0.0F ? sum : 0.0F;
+      }
+    });
+  else
+    element_loop(y.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+#pragma omp simd
+      for (std::int64_t i = begin; i < end; ++i) out[i] = left[i] + right[i];
+    });
+  return y;
+}
+
+tensor onednn_backend::relu_forward(tensor x) {
+  tensor y = x.is_unique() ? x : allocate(dtype::f32, x.dims(), memory_use::activations, x.format());
+  const float* in = x.data<float>();
+  float* out = y.data<float>();
+  element_loop(y.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) out[i] = in[i] > 0.0F ? in[i] : 0.0F;
+  });
+  return y;
+}
+
+tensor onednn_backend::relu_backward(const tensor& y, tensor dy) {
+  check(y.dims() == dy.dims(), "relu_backward needs equal shapes");
+  if (!same_format(y.format(), dy.format())) dy = reorder(dy, y.format(), memory_use::gradients);
+  tensor dx = dy.is_unique() ? dy : allocate(dtype::f32, y.dims(), memory_use::gradients, y.format());
+  const float* gate = y.data<float>();
+  const float* in = dy.data<float>();
+  float* out = dx.data<float>();
+  element_loop(y.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float g = in[i];
+      out[i] = gate[i] > 0.0F ? g : 0.0F;
+    }
+  });
+  return dx;
+}
+
+tensor onednn_backend::flatten_forward(const tensor& x) {
+  std::int64_t features = 1;
+  for (std::size_t i = 1; i < x.rank(); ++i) features *= x.dim(i);
+  return reorder(x, nullptr, memory_use::activations).reshaped({x.dim(0), features});
+}
+
+tensor onednn_backend::flatten_backward(const shape& x, const tensor& dy) {
+  return reorder(dy.reshaped(x), activation_format(x), memory_use::gradients);
+}
+
+} // namespace penstock

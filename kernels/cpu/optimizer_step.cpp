@@ -1,0 +1,109 @@
+// Optimizer steps: one pass over memory each, PyTorch's formulas.
+#include "kernels/check.hpp"
+#include "kernels/cpu/onednn_backend.hpp"
+#include "kernels/cpu/vector_loop.hpp"
+
+#include <cmath>
+
+namespace penstock {
+
+namespace {
+
+void require_alike(const tensor& weight, const tensor& other) {
+  check(other.dims() == weight.dims() && same_format(other.format(), weight.format()),
+        "an optimizer step needs the parameter's own shape and format throughout");
+}
+
+// Nesterov and weight decay are template parameters so that the plain case pays for neither.
+template <bool Nesterov>
+void momentum_step(const sgd_args& args, std::int64_t count, const float* weight, const float* gradient,
+                   float* momentum, float* next) {
+  const float rate = args.learning_rate, keep = args.momentum, decay = args.weight_decay, scale = args.gradient_scale;
+  element_loop(count, [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float w = weight[i];
+      const float g = gradient[i] * scale + decay * w;
+      const float m = keep * momentum[i] + g;
+      momentum[i] = m;
+      next[i] = w - rate * (Nesterov ? g + keep * m : m);
+    }
+  });
+}
+
+} // namespace
+
+void onednn_backend::sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
+                              tensor& next) {
+  require_alike(weight, gradient);
+  require_alike(weight, next);
+  const std::int64_t count = weight.stored_elements();
+  const float* w = weight.data<float>();
+  const float* g = gradient.data<float>();
+  float* out = next.data<float>();
+  if (args.momentum == 0.0F) {
+    const float rate = args.learning_rate, decay = args.weight_decay, scale = args.gradient_scale;
+    return element_loop(count, [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+#pragma omp simd
+      for (std::int64_t i = begin; i < end; ++i) out[i] = w[i] - rate * (g[i] * scale + decay * w[i]);
+    });
+  }
+  require_alike(weight, momentum);
+  if (args.nesterov)
+    momentum_step<true>(args, count, w, g, momentum.data<float>(), out);
+  else
+    momentum_step<false>(args, count, w, g, momentum.data<float>(), out);
+}
+
+void onednn_backend::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
+                                tensor& first_moment, tensor& second_moment, tensor& next) {
+  require_alike(weight, gradient);
+  require_alike(weight, first_moment);
+  require_alike(weight, second_moment);
+  require_alike(weight, next);
+  const float* w = weight.data<float>();
+  const float* g = gradient.data<float>();
+  float* m = first_moment.data<float>();
+  float* v = second_moment.data<float>();
+  float* out = next.data<float>();
+  const auto step = static_cast<double>(args.step);
+  const auto shrink = static_cast<float>(1.0 - static_cast<double>(args.learning_rate) * args.weight_decay);
+  const auto rate = static_cast<float>(args.learning_rate / (1.0 - std::pow(static_cast<double>(args.beta1), step)));
+  const auto root = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(static_cast<double>(args.beta2), step)));
+  const float scale = args.gradient_scale, beta1 = args.beta1, beta2 = args.beta2, epsilon = args.epsilon;
+  element_loop(weight.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float gradient_i = g[i] * scale;
+      const float first = m[i] + (1.0F - beta1) * (gradient_i - m[i]);
+      const float second = beta2 * v[i] + (1.0F - beta2) * gradient_i * gradient_i;
+      m[i] = first;
+      v[i] = second;
+      out[i] = w[i] * shrink - rate * first / (__builtin_sqrtf(second) * root + epsilon);
+    }
+  });
+}
+
+double onednn_backend::sum_of_squares(const tensor& x) {
+  // Fixed chunks, added in order: the same value for any number of threads.
+  constexpr std::int64_t chunk = 1 << 14;
+  const std::int64_t count = x.stored_elements();
+  const std::int64_t chunks = (count + chunk - 1) / chunk;
+  partial_sums_.assign(static_cast<std::size_t>(chunks), 0.0);
+  const float* in = x.data<float>();
+  double* partial = partial_sums_.data();
+  vector_loop(chunks, 1, 4, [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+    for (std::int64_t c = begin; c < end; ++c) {
+      const std::int64_t last = std::min((c + 1) * chunk, count);
+      double sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (std::int64_t i = c * chunk; i < last; ++i) sum += static_cast<double>(in[i]) * static_cast<double>(in[i]);
+      partial[c] = sum;
+    }
+  });
+  double total = 0;
+  for (const double p : partial_sums_) total += p;
+  return total;
+}
+
+} // namespace penstock

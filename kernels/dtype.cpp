@@ -1,0 +1,51 @@
+// Names and sizes of element types, and bf16 rounding.
+#include "kernels/dtype.hpp"
+
+#include "kernels/check.hpp"
+
+#include <array>
+#include <bit>
+
+namespace penstock {
+
+namespace {
+
+struct type_facts {
+  dtype type;
+  std::size_t size;
+  std::string_view name;
+};
+
+constexpr std::array<type_facts, 5> facts{{{dtype::f32, 4, "F32"},
+                                           {dtype::bf16, 2, "BF16"},
+                                           {dtype::i64, 8, "I64"},
+                                           {dtype::i32, 4, "I32"},
+                                           {dtype::u8, 1, "U8"}}};
+
+const type_facts& facts_of(dtype type) {
+  const auto index = static_cast<std::size_t>(type);
+  check(index < facts.size(), "unknown dtype");
+  return facts[index];
+}
+
+} // namespace
+
+std::size_t size_of(dtype type) { return facts_of(type).size; }
+std::string_view name_of(dtype type) { return facts_of(type).name; }
+bool is_floating(dtype type) { return type == dtype::f32 || type == dtype::bf16; }
+
+std::optional<dtype> dtype_named(std::string_view name) {
+  for (const auto& f : facts)
+    if (f.name == name) return f.type;
+  return std::nullopt;
+}
+
+std::uint16_t bf16_from_float(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<std::uint16_t>((bits >> 16) | 0x40U); // quiet NaN
+  return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+}
+
+float float_from_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+
+} // namespace penstock

@@ -1,0 +1,96 @@
+// The interface of a layer: stateless mathematics with named parameters. Custom layers implement the same one.
+#pragma once
+
+#include "kernels/backend.hpp"
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace penstock {
+
+/// Shape and type of a tensor between layers; dims[0] is the batch.
+struct tensor_spec {
+  dtype type = dtype::f32;
+  shape dims;
+};
+
+enum class initializer_kind : std::uint8_t { constant, uniform, normal };
+
+/// How a parameter starts: `value` for constant, [-value, value] for uniform, N(0, value^2) for normal.
+struct initializer {
+  initializer_kind kind = initializer_kind::constant;
+  float value = 0;
+};
+
+struct parameter_spec {
+  std::string name; // "weight", "bias"; the global name has the layer's in front: "features.0.weight"
+  shape dims;
+  initializer init;
+  bool norm_or_bias = false; // left out of weight decay by --no-decay-norm-bias
+};
+
+/// State that is not a weight: never versioned, never touched by evaluation (BatchNorm's running statistics).
+struct state_spec {
+  std::string name;
+  dtype type = dtype::f32;
+  shape dims;
+  float initial = 0;
+};
+
+enum class phase : std::uint8_t { training, evaluation };
+
+/// What one call of one layer on one micro-batch may use.
+struct run_context {
+  backend& ops;
+  phase mode = phase::training;
+  random_key random;
+  std::span<tensor> state;               ///< plain, in the order of states(); written only when update_state
+  bool update_state = true;              ///< false when recomputing
+  bool fused_relu = false;               ///< the ReLU that follows is part of this call (can_fuse_relu said so)
+  std::vector<bool> need_input_gradient; ///< backward: which input gradients are wanted
+  bool need_weight_gradient = true;
+};
+
+struct forward_result {
+  std::vector<tensor> outputs;
+  std::vector<tensor> saved; ///< what backward needs; empty in evaluation
+};
+
+struct backward_result {
+  std::vector<tensor> input_gradients;  ///< "none" where not wanted or not differentiable
+  std::vector<tensor> weight_gradients; ///< one per parameter, in the parameter's own format
+};
+
+/// Stateless; shared by every replica and thread. Gradients of activations are assigned, never added: who needs a sum
+/// adds. Rank-4 f32 tensors come and go in the backend's activation format; `ops.to_plain` gives row-major bytes.
+class layer {
+public:
+  virtual ~layer() = default;
+  /// "conv2d", "relu": for listings and messages.
+  virtual std::string_view kind() const = 0;
+  /// Output specs. Throws usage_error with what was found and what was wanted ("input 1x1 is smaller than kernel 3x3").
+  virtual std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const = 0;
+  virtual std::vector<parameter_spec> parameters(std::span<const tensor_spec> inputs) const;
+  virtual std::vector<state_spec> states(std::span<const tensor_spec> inputs) const;
+  /// In which format the backend keeps a parameter (and its gradient and optimizer state); null for plain.
+  virtual format_ptr parameter_format(backend& ops, std::size_t parameter, std::span<const tensor_spec> inputs) const;
+  /// True when a ReLU after this layer can be computed within it, with the same bits.
+  virtual bool can_fuse_relu() const { return false; }
+  /// True for a layer that is just ReLU, which its predecessor may absorb.
+  virtual bool is_relu() const { return false; }
+
+  /// `inputs` may be consumed (moved from): the caller passes the last handle where nobody else needs the value, so
+  /// that an in-place operation sees a unique tensor.
+  virtual forward_result forward(run_context& context, std::span<tensor> inputs,
+                                 std::span<const tensor> weights) const = 0;
+  /// `saved` is what forward returned, `output_gradients` may be consumed (moved from).
+  virtual backward_result backward(run_context& context, std::span<tensor> output_gradients,
+                                   std::span<const tensor> weights, std::span<const tensor> saved) const = 0;
+
+  /// Floating-point operations of the forward pass (a multiply-add counts 2), for reports; 0 where negligible.
+  virtual double forward_flops(std::span<const tensor_spec> inputs) const;
+};
+using layer_ptr = std::shared_ptr<const layer>;
+
+} // namespace penstock

@@ -1,0 +1,104 @@
+// Batch normalisation of images, with running statistics for evaluation.
+#include "kernels/check.hpp"
+#include "kernels/layers/expectations.hpp"
+#include "kernels/layers/layers.hpp"
+
+#include <algorithm>
+
+namespace penstock::layers {
+
+namespace {
+
+enum state_index : std::size_t { running_mean, running_var, num_batches_tracked };
+
+class batch_norm2d_layer final : public layer {
+public:
+  batch_norm2d_layer(std::int64_t channels, batch_norm_args args) : channels_(channels), args_(args) {
+    expect_at_least(1, channels_, "batch_norm2d: channels");
+    if (!(args_.epsilon > 0))
+      throw usage_error("batch_norm2d: epsilon is " + number_text(args_.epsilon) + ", more than 0 is wanted");
+    if (!(args_.momentum >= 0 && args_.momentum <= 1))
+      throw usage_error("batch_norm2d: momentum is " + number_text(args_.momentum) + ", 0 to 1 is wanted");
+  }
+
+  std::string_view kind() const override { return "batch_norm2d"; }
+
+  std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
+    expect_inputs(inputs, 1);
+    expect_images(inputs[0]);
+    if (inputs[0].dims[1] != channels_)
+      throw usage_error("input has " + std::to_string(inputs[0].dims[1]) + " channels, " + std::to_string(channels_) +
+                        " are wanted");
+    return {inputs[0]};
+  }
+
+  std::vector<parameter_spec> parameters(std::span<const tensor_spec>) const override {
+    return {{"weight", {channels_}, {initializer_kind::constant, 1.0F}, true},
+            {"bias", {channels_}, {initializer_kind::constant, 0.0F}, true}};
+  }
+
+  std::vector<state_spec> states(std::span<const tensor_spec>) const override {
+    return {{"running_mean", dtype::f32, {channels_}, 0.0F},
+            {"running_var", dtype::f32, {channels_}, 1.0F},
+            {"num_batches_tracked", dtype::i64, {}, 0.0F}};
+  }
+
+  bool can_fuse_relu() const override { return true; }
+
+  forward_result forward(run_context& context, std::span<tensor> inputs,
+                         std::span<const tensor> weights) const override {
+    forward_result result;
+    if (context.mode == phase::evaluation) {
+      result.outputs.push_back(context.ops.batch_norm2d_inference(args_, inputs[0], weights[0], weights[1],
+                                                                  context.state[running_mean],
+                                                                  context.state[running_var], context.fused_relu));
+      return result;
+    }
+    batch_norm_result normalised =
+        context.ops.batch_norm2d_forward(args_, inputs[0], weights[0], weights[1], context.fused_relu);
+    if (context.update_state) update(context.state, normalised, inputs[0].dims());
+    result.outputs.push_back(std::move(normalised.y));
+    result.saved = {std::move(inputs[0]), std::move(normalised.mean), std::move(normalised.variance),
+                    std::move(normalised.workspace)};
+    return result;
+  }
+
+  backward_result backward(run_context& context, std::span<tensor> output_gradients, std::span<const tensor> weights,
+                           std::span<const tensor> saved) const override {
+    const batch_norm_result normalised{.y = {}, .mean = saved[1], .variance = saved[2], .workspace = saved[3]};
+    layer_gradients gradients =
+        context.ops.batch_norm2d_backward(args_, saved[0], weights[0], normalised, context.fused_relu,
+                                          std::move(output_gradients[0]), wants_gradient(context, 0));
+    backward_result result;
+    result.input_gradients.push_back(std::move(gradients.input));
+    if (!context.need_weight_gradient) gradients.weight = gradients.bias = tensor{};
+    result.weight_gradients = parameter_gradients(std::move(gradients), true);
+    return result;
+  }
+
+private:
+  // running = (1 - momentum) running + momentum batch, with the unbiased variance, as PyTorch keeps them.
+  void update(std::span<tensor> state, const batch_norm_result& batch, const shape& x) const {
+    const std::int64_t count = x[0] * x[2] * x[3];
+    const double unbiased = static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(count - 1, 1));
+    const double momentum = args_.momentum;
+    for (std::int64_t c = 0; c < channels_; ++c) {
+      float& mean = state[running_mean].data<float>()[c];
+      float& variance = state[running_var].data<float>()[c];
+      mean = static_cast<float>((1 - momentum) * mean + momentum * batch.mean.data<float>()[c]);
+      variance = static_cast<float>((1 - momentum) * variance + momentum * unbiased * batch.variance.data<float>()[c]);
+    }
+    state[num_batches_tracked].data<std::int64_t>()[0] += 1;
+  }
+
+  std::int64_t channels_;
+  batch_norm_args args_;
+};
+
+} // namespace
+
+layer_ptr batch_norm2d(std::int64_t channels, batch_norm_args args) {
+  return std::make_shared<batch_norm2d_layer>(channels, args);
+}
+
+} // namespace penstock::layers

@@ -1,0 +1,51 @@
+// From images, or anything with a batch axis, to rows of features.
+#include "kernels/check.hpp"
+#include "kernels/layers/expectations.hpp"
+#include "kernels/layers/layers.hpp"
+
+namespace penstock::layers {
+
+namespace {
+
+class flatten_layer final : public layer {
+public:
+  std::string_view kind() const override { return "flatten"; }
+
+  std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
+    expect_inputs(inputs, 1);
+    if (inputs[0].dims.size() < 2)
+      throw usage_error("input has shape " + to_string(inputs[0].dims) + ", two axes or more are wanted");
+    return {{dtype::f32, flat(inputs[0].dims)}};
+  }
+
+  forward_result forward(run_context& context, std::span<tensor> inputs, std::span<const tensor>) const override {
+    const tensor& x = inputs[0];
+    forward_result result;
+    // Only rank 4 may be in another layout than plain.
+    result.outputs.push_back(x.rank() == 4 ? context.ops.flatten_forward(x) : x.reshaped(flat(x.dims())));
+    if (context.mode == phase::training) result.saved.push_back(remember_shape(context.ops, x.dims()));
+    return result;
+  }
+
+  backward_result backward(run_context& context, std::span<tensor> output_gradients, std::span<const tensor>,
+                           std::span<const tensor> saved) const override {
+    const shape& x = saved[0].dims();
+    backward_result result;
+    result.input_gradients.emplace_back();
+    if (wants_gradient(context, 0))
+      result.input_gradients[0] =
+          x.size() == 4 ? context.ops.flatten_backward(x, output_gradients[0]) : output_gradients[0].reshaped(x);
+    return result;
+  }
+
+private:
+  static shape flat(const shape& dims) { return {dims[0], element_count(shape(dims.begin() + 1, dims.end()))}; }
+};
+
+} // namespace
+
+layer_ptr flatten() {
+  return std::make_shared<flatten_layer>();
+}
+
+} // namespace penstock::layers

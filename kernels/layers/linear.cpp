@@ -1,0 +1,81 @@
+// Fully connected layer.
+#include "kernels/check.hpp"
+#include "kernels/layers/expectations.hpp"
+#include "kernels/layers/layers.hpp"
+
+namespace penstock::layers {
+
+namespace {
+
+class linear_layer final : public layer {
+public:
+  explicit linear_layer(linear_options options) : options_(std::move(options)) {
+    expect_at_least(1, options_.in_features, "linear: in_features");
+    expect_at_least(1, options_.out_features, "linear: out_features");
+  }
+
+  std::string_view kind() const override { return "linear"; }
+
+  std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
+    expect_inputs(inputs, 1);
+    const shape& x = inputs[0].dims;
+    if (x.size() != 2) throw usage_error("input has shape " + to_string(x) + ", [N, features] is wanted");
+    if (x[1] != options_.in_features)
+      throw usage_error("input has " + std::to_string(x[1]) + " features, " + std::to_string(options_.in_features) +
+                        " are wanted");
+    return {{dtype::f32, {x[0], options_.out_features}}};
+  }
+
+  std::vector<parameter_spec> parameters(std::span<const tensor_spec>) const override {
+    const initializer usual = default_uniform(options_.in_features);
+    std::vector<parameter_spec> specs{{"weight", weight_dims(), options_.weight_init.value_or(usual), false}};
+    if (options_.bias) specs.push_back({"bias", {options_.out_features}, options_.bias_init.value_or(usual), true});
+    return specs;
+  }
+
+  format_ptr parameter_format(backend& ops, std::size_t parameter, std::span<const tensor_spec> inputs) const override {
+    return parameter == 0 ? ops.linear_weight_format(inputs[0].dims, weight_dims()) : nullptr;
+  }
+
+  bool can_fuse_relu() const override { return true; }
+
+  forward_result forward(run_context& context, std::span<tensor> inputs,
+                         std::span<const tensor> weights) const override {
+    forward_result result;
+    result.outputs.push_back(
+        context.ops.linear_forward(inputs[0], weights[0], options_.bias ? weights[1] : tensor{}, context.fused_relu));
+    if (context.mode == phase::training) {
+      result.saved.push_back(std::move(inputs[0]));
+      if (context.fused_relu) result.saved.push_back(result.outputs[0]);
+    }
+    return result;
+  }
+
+  backward_result backward(run_context& context, std::span<tensor> output_gradients, std::span<const tensor> weights,
+                           std::span<const tensor> saved) const override {
+    layer_gradients gradients = context.ops.linear_backward(
+        saved[0], weights[0], options_.bias, context.fused_relu ? saved[1] : tensor{}, context.fused_relu,
+        std::move(output_gradients[0]), wants_gradient(context, 0), context.need_weight_gradient);
+    backward_result result;
+    result.input_gradients.push_back(std::move(gradients.input));
+    result.weight_gradients = parameter_gradients(std::move(gradients), options_.bias);
+    return result;
+  }
+
+  double forward_flops(std::span<const tensor_spec> inputs) const override {
+    return 2.0 * static_cast<double>(inputs[0].dims[0] * options_.in_features * options_.out_features);
+  }
+
+private:
+  shape weight_dims() const { return {options_.out_features, options_.in_features}; }
+
+  linear_options options_;
+};
+
+} // namespace
+
+layer_ptr linear(linear_options options) {
+  return std::make_shared<linear_layer>(std::move(options));
+}
+
+} // namespace penstock::layers

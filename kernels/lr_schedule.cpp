@@ -1,0 +1,119 @@
+// Learning-rate schedules: the rate of a minibatch, and how a schedule is written on the command line.
+#include "kernels/check.hpp"
+#include "kernels/optimizer.hpp"
+#include "kernels/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <numbers>
+
+namespace penstock {
+
+namespace {
+
+struct schedule_form {
+  std::string name;
+  std::vector<std::string> keys;
+};
+
+const std::vector<schedule_form>& forms() {
+  static const std::vector<schedule_form> all{{"constant", {"warmup"}},
+                                              {"step", {"every", "gamma", "warmup"}},
+                                              {"cosine", {"warmup", "final"}},
+                                              {"polynomial", {"power", "warmup", "final"}}};
+  return all;
+}
+
+const schedule_form& form_named(std::string_view name) {
+  std::vector<std::string> names;
+  for (const schedule_form& form : forms()) {
+    if (form.name == name) return form;
+    names.push_back(form.name);
+  }
+  throw usage_error("unknown learning-rate schedule '" + std::string(name) + "'" + did_you_mean(name, names) +
+                    "; there are " + join(names, ", "));
+}
+
+[[noreturn]] void refuse(std::string_view key, std::string_view value, const std::string& wanted) {
+  throw usage_error("learning-rate schedule: " + std::string(key) + " is '" + std::string(value) + "', " + wanted +
+                    " is wanted");
+}
+
+std::int64_t parse_count(std::string_view key, std::string_view value, std::int64_t least) {
+  std::int64_t count = 0;
+  const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), count);
+  if (problem != std::errc{} || end != value.data() + value.size() || count < least)
+    refuse(key, value, "a whole number of at least " + std::to_string(least));
+  return count;
+}
+
+float parse_number(std::string_view key, std::string_view value) {
+  float number = 0;
+  const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (problem != std::errc{} || end != value.data() + value.size() || !std::isfinite(number) || number < 0)
+    refuse(key, value, "a number of at least 0");
+  return number;
+}
+
+void parse_setting(const schedule_form& form, std::string_view setting, lr_schedule_options& options) {
+  const auto equals = setting.find('=');
+  const auto key = setting.substr(0, equals);
+  if (std::find(form.keys.begin(), form.keys.end(), key) == form.keys.end())
+    throw usage_error("learning-rate schedule '" + form.name + "' has no setting '" + std::string(key) + "'" +
+                      did_you_mean(key, form.keys) + "; it has " + join(form.keys, ", "));
+  if (equals == std::string_view::npos) refuse(key, "", "'" + std::string(key) + "=VALUE'");
+  const auto value = setting.substr(equals + 1);
+  if (key == "warmup") options.warmup_steps = parse_count(key, value, 0);
+  if (key == "every") options.step_every = parse_count(key, value, 1);
+  if (key == "gamma") options.gamma = parse_number(key, value);
+  if (key == "power") options.power = parse_number(key, value);
+  if (key == "final") options.final_fraction = parse_number(key, value);
+}
+
+// Part of the way from the end of the warm-up to the end of the run.
+double progress(const lr_schedule_options& options, std::int64_t minibatch) {
+  if (options.total_steps < 1)
+    throw usage_error("learning-rate schedule '" + options.name + "' needs the number of steps of the run");
+  const std::int64_t length = std::max<std::int64_t>(options.total_steps - options.warmup_steps, 1);
+  return std::min(1.0, static_cast<double>(minibatch - options.warmup_steps) / static_cast<double>(length));
+}
+
+} // namespace
+
+float learning_rate(const lr_schedule_options& options, std::int64_t minibatch) {
+  const double base = options.base;
+  if (minibatch < options.warmup_steps)
+    return static_cast<float>(base * static_cast<double>(minibatch + 1) / static_cast<double>(options.warmup_steps));
+  double factor = 1;
+  if (options.name == "step") {
+    if (options.step_every < 1) throw usage_error("learning-rate schedule 'step' needs every=MINIBATCHES");
+    factor = std::pow(static_cast<double>(options.gamma), static_cast<double>(minibatch / options.step_every));
+  } else if (options.name == "cosine" || options.name == "polynomial") {
+    const double done = progress(options, minibatch);
+    const double left = options.name == "cosine" ? (1 + std::cos(std::numbers::pi * done)) / 2
+                                                 : std::pow(1 - done, static_cast<double>(options.power));
+    factor = options.final_fraction + (1 - static_cast<double>(options.final_fraction)) * left;
+  } else {
+    form_named(options.name); // refuses what is not "constant"
+  }
+  return static_cast<float>(base * factor);
+}
+
+lr_schedule_options parse_lr_schedule(std::string_view text) {
+  auto end = text.find_first_of(":,");
+  const schedule_form& form = form_named(text.substr(0, end));
+  lr_schedule_options options;
+  options.name = form.name;
+  while (end != std::string_view::npos) {
+    text.remove_prefix(end + 1);
+    end = text.find(',');
+    parse_setting(form, text.substr(0, end), options);
+  }
+  if (form.name == "step" && options.step_every < 1)
+    throw usage_error("learning-rate schedule 'step' needs every=MINIBATCHES, as in 'step:every=1000'");
+  return options;
+}
+
+} // namespace penstock

@@ -1,0 +1,137 @@
+// Blocks by size class, recycled; counters by use.
+#include "kernels/memory_pool.hpp"
+
+#include "kernels/check.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include <sys/mman.h>
+
+namespace penstock {
+
+namespace {
+
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+// Few distinct sizes make recycling likely; large blocks are whole huge pages, which saves TLB misses in convolutions.
+std::size_t rounded(std::size_t bytes) {
+  const std::size_t unit = bytes < 4096 ? 64 : bytes < huge_page ? 4096 : huge_page;
+  return bytes == 0 ? 64 : (bytes + unit - 1) / unit * unit;
+}
+
+std::byte* system_allocate(std::size_t capacity) {
+  void* p = std::aligned_alloc(capacity < huge_page ? 64 : huge_page, capacity);
+  if (p != nullptr && capacity >= huge_page) ::madvise(p, capacity, MADV_HUGEPAGE);
+  return static_cast<std::byte*>(p);
+}
+
+} // namespace
+
+struct memory_pool::shared_state {
+  std::mutex mutex;
+  std::multimap<std::size_t, std::byte*> free_blocks;
+  std::size_t free_bytes = 0;
+  memory_usage usage;
+
+  ~shared_state() { release_free(); }
+
+  void release_free() {
+    for (auto& [capacity, data] : free_blocks) std::free(data);
+    usage.reserved_bytes -= static_cast<std::int64_t>(free_bytes);
+    free_blocks.clear();
+    free_bytes = 0;
+  }
+
+  // A block that is at most an eighth larger than needed, so that counted and reserved bytes stay close.
+  std::byte* take_free(std::size_t needed, std::size_t& capacity) {
+    const auto it = free_blocks.lower_bound(needed);
+    if (it == free_blocks.end() || it->first > needed + needed / 8 + 64) return nullptr;
+    capacity = it->first;
+    auto* data = it->second;
+    free_bytes -= capacity;
+    free_blocks.erase(it);
+    return data;
+  }
+
+  // Sizes that went out of use must not pile up for ever.
+  bool hoards() const { return free_bytes > static_cast<std::size_t>(usage.total_peak_bytes) + (std::size_t{256} << 20); }
+
+  void count(memory_use use, std::int64_t bytes) {
+    const auto i = static_cast<std::size_t>(use);
+    usage.live_bytes[i] += bytes;
+    usage.total_live_bytes += bytes;
+    usage.peak_bytes[i] = std::max(usage.peak_bytes[i], usage.live_bytes[i]);
+    usage.total_peak_bytes = std::max(usage.total_peak_bytes, usage.total_live_bytes);
+  }
+};
+
+struct buffer::block {
+  std::shared_ptr<memory_pool::shared_state> pool;
+  std::byte* data = nullptr;
+  std::size_t size = 0;
+  std::size_t capacity = 0;
+  memory_use use{};
+
+  block(std::shared_ptr<memory_pool::shared_state> p, std::byte* d, std::size_t s, std::size_t c, memory_use u)
+      : pool(std::move(p)), data(d), size(s), capacity(c), use(u) {}
+  block(const block&) = delete;
+  block& operator=(const block&) = delete;
+  ~block() {
+    const std::lock_guard lock(pool->mutex);
+    pool->free_blocks.emplace(capacity, data);
+    pool->free_bytes += capacity;
+    pool->count(use, -static_cast<std::int64_t>(size));
+  }
+};
+
+std::byte* buffer::data() const { return block_ ? block_->data : nullptr; }
+std::size_t buffer::size() const { return block_ ? block_->size : 0; }
+
+memory_pool::memory_pool() : state_(std::make_shared<shared_state>()) {}
+memory_pool::~memory_pool() = default;
+
+buffer memory_pool::allocate(std::size_t bytes, memory_use use) {
+  std::size_t capacity = rounded(bytes);
+  std::byte* data = nullptr;
+  {
+    const std::lock_guard lock(state_->mutex);
+    data = state_->take_free(capacity, capacity);
+    if (data == nullptr) {
+      if (state_->hoards()) state_->release_free();
+      data = system_allocate(capacity);
+      if (data == nullptr) {
+        state_->release_free();
+        data = system_allocate(capacity);
+      }
+      if (data == nullptr)
+        throw error("[memory] no room for " + std::to_string(bytes) + " bytes: " +
+                    std::to_string(state_->usage.total_live_bytes) + " bytes are in use on this device");
+      state_->usage.reserved_bytes += static_cast<std::int64_t>(capacity);
+    }
+    state_->count(use, static_cast<std::int64_t>(bytes));
+  }
+  return buffer(std::make_shared<buffer::block>(state_, data, bytes, capacity, use));
+}
+
+memory_usage memory_pool::usage() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->usage;
+}
+
+void memory_pool::reset_peak() {
+  const std::lock_guard lock(state_->mutex);
+  state_->usage.peak_bytes = state_->usage.live_bytes;
+  state_->usage.total_peak_bytes = state_->usage.total_live_bytes;
+}
+
+void memory_pool::trim() {
+  const std::lock_guard lock(state_->mutex);
+  state_->release_free();
+}
+
+} // namespace penstock

@@ -1,0 +1,60 @@
+// Optimizers and learning-rate schedules: from weights and a gradient to the next weight version, in one pass.
+#pragma once
+
+#include "kernels/backend.hpp"
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace penstock {
+
+struct optimizer_options {
+  std::string name = "sgd"; ///< sgd or adamw
+  float momentum = 0.9F;
+  bool nesterov = false;
+  float weight_decay = 0;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-8F;
+};
+
+/// State of one parameter: tensors in the parameter's format, zero before the first step.
+struct optimizer_state {
+  std::vector<tensor> tensors;
+  std::int64_t step = 0; ///< updates done
+};
+
+/// Stateless; the state travels with its parameter.
+class optimizer {
+public:
+  virtual ~optimizer() = default;
+  /// Names of the state tensors, for checkpoints: "momentum", or "exp_avg" and "exp_avg_sq".
+  virtual std::vector<std::string> state_names() const = 0;
+  /// next = step(weight, gradient * gradient_scale); counts state.step up. `next` may be `weight` itself.
+  virtual void step(backend& ops, float learning_rate, float gradient_scale, bool decay, const tensor& weight,
+                    const tensor& gradient, optimizer_state& state, tensor& next) const = 0;
+};
+
+/// Throws usage_error for an unknown name (with the nearest) or a value out of range.
+std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options);
+
+struct lr_schedule_options {
+  std::string name = "constant"; ///< constant, step, cosine, polynomial
+  float base = 0.01F;
+  std::int64_t total_steps = 0;  ///< minibatches of the run; cosine and polynomial end there
+  std::int64_t warmup_steps = 0; ///< linear from base / warmup_steps up to base
+  std::int64_t step_every = 0;   ///< step: minibatches between drops
+  float gamma = 0.1F;            ///< step: factor of a drop
+  float power = 2.0F;            ///< polynomial
+  float final_fraction = 0;      ///< cosine, polynomial: where they end, as a part of base
+};
+
+/// Learning rate of the minibatch with that global index (0-based). A pure function.
+float learning_rate(const lr_schedule_options& options, std::int64_t minibatch);
+
+/// "constant", "step:every=1000,gamma=0.1", "cosine", "polynomial:power=2", each with ",warmup=500" and
+/// ",final=0.01". Throws usage_error naming the part that is wrong.
+lr_schedule_options parse_lr_schedule(std::string_view text);
+
+} // namespace penstock

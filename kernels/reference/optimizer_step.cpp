@@ -1,0 +1,49 @@
+// One update of one parameter, by PyTorch's formulas (torch.optim.SGD with dampening 0, torch.optim.AdamW).
+#include "kernels/reference/reference_backend.hpp"
+
+#include <cmath>
+
+namespace penstock {
+
+void reference_backend::sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
+                                 tensor& next) {
+  const double rate = args.learning_rate, mu = args.momentum;
+  for (std::int64_t i = 0; i < weight.elements(); ++i) {
+    const double w = weight.data<float>()[i];
+    double step = static_cast<double>(gradient.data<float>()[i]) * args.gradient_scale + args.weight_decay * w;
+    if (mu != 0) {
+      const double velocity = mu * momentum.data<float>()[i] + step;
+      momentum.data<float>()[i] = static_cast<float>(velocity);
+      step = args.nesterov ? step + mu * velocity : velocity;
+    }
+    next.data<float>()[i] = static_cast<float>(w - rate * step);
+  }
+}
+
+void reference_backend::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
+                                   tensor& first_moment, tensor& second_moment, tensor& next) {
+  const double rate = args.learning_rate, beta1 = args.beta1, beta2 = args.beta2;
+  const double correction1 = 1 - std::pow(beta1, args.step);
+  const double correction2 = 1 - std::pow(beta2, args.step);
+  for (std::int64_t i = 0; i < weight.elements(); ++i) {
+    const double g = static_cast<double>(gradient.data<float>()[i]) * args.gradient_scale;
+    const double decayed = weight.data<float>()[i] * (1 - rate * args.weight_decay);
+    const double m = beta1 * first_moment.data<float>()[i] + (1 - beta1) * g;
+    const double v = beta2 * second_moment.data<float>()[i] + (1 - beta2) * g * g;
+    first_moment.data<float>()[i] = static_cast<float>(m);
+    second_moment.data<float>()[i] = static_cast<float>(v);
+    const double deviation = std::sqrt(v / correction2) + args.epsilon;
+    next.data<float>()[i] = static_cast<float>(decayed - rate * (m / correction1) / deviation);
+  }
+}
+
+double reference_backend::sum_of_squares(const tensor& x) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < x.elements(); ++i) {
+    const double value = x.data<float>()[i];
+    sum += value * value;
+  }
+  return sum;
+}
+
+} // namespace penstock

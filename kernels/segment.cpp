@@ -1,0 +1,214 @@
+// Walks a range of layers forward and backward.
+#include "kernels/segment.hpp"
+
+#include "kernels/check.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace penstock {
+
+namespace {
+
+std::size_t index_of(value_id id) { return static_cast<std::size_t>(id); }
+
+class stopwatch {
+public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+} // namespace
+
+std::uint64_t name_hash(std::string_view name) {
+  std::uint64_t h = 0xcbf29ce484222325ULL;
+  for (const unsigned char c : name) h = (h ^ c) * 0x100000001b3ULL;
+  return h;
+}
+
+segment::segment(std::shared_ptr<const model> m, int first, int last)
+    : model_(std::move(m)), first_(first), last_(last) {
+  const int count = static_cast<int>(model_->layers().size());
+  check(0 <= first && first < last && last <= count, "segment outside its model");
+  inputs_ = model_->crossing(first_);
+  outputs_ = model_->crossing(last_);
+  wants_gradient_.resize(model_->values().size(), false);
+  for (int l = 0; l < count; ++l) {
+    const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
+    bool wants = !model_->parameters(l).empty();
+    for (const auto id : layer.inputs) wants = wants || wants_gradient_[index_of(id)];
+    for (const auto id : layer.outputs) wants_gradient_[index_of(id)] = wants && is_floating(model_->value(id).spec.type);
+    if (first_ <= l && l < last_) {
+      add_names(l);
+      steps_.back().needs_backward = wants;
+    }
+  }
+  fuse();
+}
+
+void segment::add_names(int layer) {
+  step s;
+  s.first_parameter = parameters_.size();
+  s.first_state = states_.size();
+  std::size_t index = 0;
+  for (auto& p : model_->parameters(layer)) parameters_.push_back({p.name, layer, index++, p});
+  for (auto& st : model_->states(layer)) states_.push_back({st.name, layer, st});
+  s.parameter_count = parameters_.size() - s.first_parameter;
+  s.state_count = states_.size() - s.first_state;
+  steps_.push_back(s);
+}
+
+// A ReLU is computed within its producer when it is the only reader of it; both must lie in this range, so a cut
+// between them undoes the fusion, which changes no bit (DESIGN section 3).
+void segment::fuse() {
+  for (int l = first_; l < last_; ++l) {
+    const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
+    if (!layer.op->can_fuse_relu() || layer.outputs.size() != 1) continue;
+    const auto& produced = model_->value(layer.outputs.front());
+    if (produced.consumers.size() != 1 || layer.outputs.front() == model_->output()) continue;
+    const int reader = produced.consumers.front();
+    if (reader >= last_ || !model_->layers()[static_cast<std::size_t>(reader)].op->is_relu()) continue;
+    steps_[static_cast<std::size_t>(l - first_)].fused_relu = reader;
+    steps_[static_cast<std::size_t>(reader - first_)].absorbed = true;
+  }
+}
+
+const std::vector<value_id>& segment::results_of(int layer) const {
+  const int relu = steps_[static_cast<std::size_t>(layer - first_)].fused_relu;
+  return model_->layers()[static_cast<std::size_t>(relu >= 0 ? relu : layer)].outputs;
+}
+
+std::vector<format_ptr> segment::parameter_formats(backend& ops) const {
+  std::vector<format_ptr> formats;
+  for (const auto& p : parameters_) {
+    const auto inputs = model_->input_specs(p.layer);
+    formats.push_back(model_->layers()[static_cast<std::size_t>(p.layer)].op->parameter_format(ops, p.index, inputs));
+  }
+  return formats;
+}
+
+// Reads left of each value within the range; one more for a value that leaves it, so that it is never moved away.
+std::vector<int> segment::uses() const {
+  std::vector<int> left(model_->values().size(), 0);
+  for (int l = first_; l < last_; ++l) {
+    if (steps_[static_cast<std::size_t>(l - first_)].absorbed) continue;
+    for (const auto id : model_->layers()[static_cast<std::size_t>(l)].inputs) ++left[index_of(id)];
+  }
+  for (const auto id : outputs_) ++left[index_of(id)];
+  return left;
+}
+
+run_context segment::context_for(backend& ops, const segment_call& call, int layer, std::span<tensor> states) const {
+  const auto& s = steps_[static_cast<std::size_t>(layer - first_)];
+  const auto& name = model_->layers()[static_cast<std::size_t>(layer)].name;
+  return run_context{.ops = ops,
+                     .mode = call.mode,
+                     .random = {call.seed, name_hash(name), call.minibatch, call.microbatch},
+                     .state = states.empty() ? states : states.subspan(s.first_state, s.state_count),
+                     .update_state = call.update_state,
+                     .fused_relu = s.fused_relu >= 0,
+                     .need_input_gradient = {},
+                     .need_weight_gradient = s.parameter_count > 0};
+}
+
+std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std::vector<tensor> inputs,
+                                     std::span<const tensor> weights, std::span<tensor> states,
+                                     segment_activations* keep) const {
+  check(inputs.size() == inputs_.size() && weights.size() == parameters_.size() && states.size() == states_.size(),
+        "segment::forward with another number of tensors");
+  std::vector<tensor> values(model_->values().size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) values[index_of(inputs_[i])] = std::move(inputs[i]);
+  auto left = uses();
+  if (keep != nullptr) keep->saved.assign(steps_.size(), {});
+  for (int l = first_; l < last_; ++l) {
+    const auto& s = steps_[static_cast<std::size_t>(l - first_)];
+    if (s.absorbed) continue;
+    const stopwatch watch;
+    const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
+    std::vector<tensor> arguments;
+    for (const auto id : layer.inputs) {
+      auto& v = values[index_of(id)];
+      if (--left[index_of(id)] == 0) arguments.push_back(std::move(v));
+      else arguments.push_back(v);
+    }
+    auto context = context_for(ops, call, l, states);
+    auto result = layer.op->forward(context, arguments, weights.subspan(s.first_parameter, s.parameter_count));
+    const auto& ids = results_of(l);
+    check(result.outputs.size() == ids.size(), "a layer returned another number of outputs than it inferred");
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      if (left[index_of(ids[i])] > 0) values[index_of(ids[i])] = std::move(result.outputs[i]);
+    if (keep != nullptr && s.needs_backward) keep->saved[static_cast<std::size_t>(l - first_)] = std::move(result.saved);
+    if (call.observe) call.observe(l, false, watch.seconds());
+  }
+  std::vector<tensor> outputs;
+  for (const auto id : outputs_) outputs.push_back(values[index_of(id)]);
+  return outputs;
+}
+
+// A layer with several outputs of which only some are read gets zeros for the others.
+std::vector<tensor> segment::zero_missing(backend& ops, const std::vector<value_id>& ids, std::vector<tensor> gradients,
+                                          std::int64_t batch) const {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto& spec = model_->value(ids[i]).spec;
+    if (gradients[i] || !is_floating(spec.type)) continue;
+    auto dims = spec.dims;
+    dims[0] = batch;
+    gradients[i] = ops.allocate_activation(dims);
+    ops.fill(gradients[i], 0);
+  }
+  return gradients;
+}
+
+std::vector<tensor> segment::backward(backend& ops, const segment_call& call, std::vector<tensor> output_gradients,
+                                      std::span<const tensor> weights, segment_activations activations,
+                                      std::span<tensor> gradients) const {
+  check(output_gradients.size() == outputs_.size() && weights.size() == parameters_.size() &&
+            gradients.size() == parameters_.size(),
+        "segment::backward with another number of tensors");
+  std::vector<tensor> dv(model_->values().size()); // gradient of each value, summed so far
+  std::int64_t batch = 0;
+  for (std::size_t i = 0; i < output_gradients.size(); ++i) {
+    if (output_gradients[i]) batch = output_gradients[i].dim(0);
+    dv[index_of(outputs_[i])] = std::move(output_gradients[i]);
+  }
+  const auto add = [&](value_id id, tensor g) {
+    auto& sum = dv[index_of(id)];
+    if (!sum) sum = std::move(g);
+    else sum = ops.add(std::move(sum), g, false);
+  };
+  for (int l = last_ - 1; l >= first_; --l) {
+    const auto& s = steps_[static_cast<std::size_t>(l - first_)];
+    if (s.absorbed || !s.needs_backward) continue;
+    const stopwatch watch;
+    const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
+    std::vector<tensor> dy;
+    for (const auto id : results_of(l)) dy.push_back(std::move(dv[index_of(id)]));
+    if (std::none_of(dy.begin(), dy.end(), [](const tensor& t) { return static_cast<bool>(t); })) continue;
+    dy = zero_missing(ops, results_of(l), std::move(dy), batch);
+    auto context = context_for(ops, call, l, {});
+    for (const auto id : layer.inputs) context.need_input_gradient.push_back(wants_gradient_[index_of(id)]);
+    auto& saved = activations.saved[static_cast<std::size_t>(l - first_)];
+    auto result = layer.op->backward(context, dy, weights.subspan(s.first_parameter, s.parameter_count), saved);
+    saved.clear(); // free activations as soon as they are used
+    for (std::size_t i = 0; i < layer.inputs.size(); ++i)
+      if (context.need_input_gradient[i] && result.input_gradients.at(i))
+        add(layer.inputs[i], std::move(result.input_gradients[i]));
+    for (std::size_t i = 0; i < s.parameter_count; ++i) {
+      auto& sum = gradients[s.first_parameter + i];
+      auto& g = result.weight_gradients.at(i);
+      if (!sum) sum = std::move(g);
+      else if (g) ops.accumulate(sum, g);
+    }
+    if (call.observe) call.observe(l, true, watch.seconds());
+  }
+  std::vector<tensor> input_gradients;
+  for (const auto id : inputs_)
+    input_gradients.push_back(wants_gradient_[index_of(id)] ? std::move(dv[index_of(id)]) : tensor{});
+  return input_gradients;
+}
+
+} // namespace penstock

@@ -1,0 +1,102 @@
+// Runs a contiguous range of a model's layers, forward and backward: what one stage computes.
+#pragma once
+
+#include "kernels/model.hpp"
+
+#include <functional>
+
+namespace penstock {
+
+struct segment_parameter {
+  std::string name; ///< global
+  int layer = 0;    ///< index in the model
+  std::size_t index = 0;
+  parameter_spec spec;
+};
+
+struct segment_state {
+  std::string name; ///< global
+  int layer = 0;
+  state_spec spec;
+};
+
+/// What a forward leaves for its backward. Immutable in between; dropped when backward takes it.
+struct segment_activations {
+  std::vector<std::vector<tensor>> saved; ///< per layer of the range
+};
+
+/// Which micro-batch a call works on, and how.
+struct segment_call {
+  phase mode = phase::training;
+  std::uint64_t seed = 0;
+  std::int64_t minibatch = 0; ///< global id
+  std::int32_t microbatch = 0;
+  bool update_state = true;
+  /// Called after each layer with its index, whether it was the backward, and its seconds; for profiles. May be empty.
+  std::function<void(int layer, bool backward, double seconds)> observe{};
+};
+
+/// Immutable plan of layers [first, last) of a model: fused pairs, last uses, boundary tensors. Shared by replicas.
+/// Gradients of a tensor with several consumers are summed in reverse topological order, also across cuts.
+class segment {
+public:
+  segment(std::shared_ptr<const model> m, int first, int last);
+
+  const model& whole() const { return *model_; }
+  int first() const { return first_; }
+  int last() const { return last_; }
+  /// Tensors that come in and go out, in model order; skip connections that only pass through are in both.
+  const std::vector<value_id>& inputs() const { return inputs_; }
+  const std::vector<value_id>& outputs() const { return outputs_; }
+  const std::vector<segment_parameter>& parameters() const { return parameters_; }
+  const std::vector<segment_state>& states() const { return states_; }
+  /// The format in which this backend keeps each parameter.
+  std::vector<format_ptr> parameter_formats(backend& ops) const;
+  /// True when some layer before the range has parameters, so that input gradients are wanted at all.
+  bool wants_gradient(value_id id) const { return wants_gradient_.at(static_cast<std::size_t>(id)); }
+
+  /// Inputs in the order of inputs(), weights in that of parameters(), states in that of states(). Fills `keep` unless
+  /// evaluating. Returns outputs in the order of outputs().
+  std::vector<tensor> forward(backend& ops, const segment_call& call, std::vector<tensor> inputs,
+                              std::span<const tensor> weights, std::span<tensor> states,
+                              segment_activations* keep) const;
+
+  /// Output gradients in the order of outputs() ("none" allowed); weight gradients are put into `gradients` where it
+  /// holds none yet, else added. Returns input gradients in the order of inputs(), "none" where not wanted.
+  std::vector<tensor> backward(backend& ops, const segment_call& call, std::vector<tensor> output_gradients,
+                               std::span<const tensor> weights, segment_activations activations,
+                               std::span<tensor> gradients) const;
+
+private:
+  struct step { // one layer of the range
+    std::size_t first_parameter = 0;
+    std::size_t parameter_count = 0;
+    std::size_t first_state = 0;
+    std::size_t state_count = 0;
+    int fused_relu = -1; // the ReLU layer computed within this one
+    bool absorbed = false;
+    bool needs_backward = false;
+  };
+  void add_names(int layer);
+  void fuse();
+  std::vector<int> uses() const;
+  const std::vector<value_id>& results_of(int layer) const;
+  run_context context_for(backend& ops, const segment_call& call, int layer, std::span<tensor> states) const;
+  std::vector<tensor> zero_missing(backend& ops, const std::vector<value_id>& ids, std::vector<tensor> gradients,
+                                   std::int64_t batch) const;
+
+  std::shared_ptr<const model> model_;
+  int first_;
+  int last_;
+  std::vector<value_id> inputs_;
+  std::vector<value_id> outputs_;
+  std::vector<segment_parameter> parameters_;
+  std::vector<segment_state> states_;
+  std::vector<step> steps_;
+  std::vector<bool> wants_gradient_; // per value of the model
+};
+
+/// 64-bit FNV-1a: the layer part of a random key.
+std::uint64_t name_hash(std::string_view name);
+
+} // namespace penstock

@@ -1,0 +1,124 @@
+// From a request to a schedule without lists: checks what was asked and settles M, the credits and the rules.
+#include "planner/schedule.hpp"
+
+#include "planner/credits.hpp"
+#include "planner/presets.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+namespace penstock::planner {
+
+namespace {
+
+// Far more than any machine has; keeps a mistyped number from asking for all memory.
+constexpr std::int64_t most_replicas = 65536;
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw std::invalid_argument(message);
+}
+
+void check_counts(const schedule_request& request) {
+  if (request.replicas.empty()) refuse("replicas: no stages given, wanted one count per stage");
+  for (std::size_t s = 0; s < request.replicas.size(); ++s)
+    if (request.replicas[s] < 1)
+      refuse("replicas of stage " + std::to_string(s) + " is " + std::to_string(request.replicas[s]) +
+             ", wanted at least 1");
+  const auto all = std::accumulate(request.replicas.begin(), request.replicas.end(), std::int64_t{0});
+  if (all > most_replicas)
+    refuse("replicas: " + std::to_string(all) + " over all stages, wanted at most " + std::to_string(most_replicas));
+  if (request.microbatches < 0)
+    refuse("micro-batches is " + std::to_string(request.microbatches) + ", wanted at least 1");
+  if (request.window < 0) refuse("window is " + std::to_string(request.window) + ", wanted at least 0");
+  if (request.minibatches < 0) refuse("minibatches is " + std::to_string(request.minibatches) + ", wanted at least 0");
+}
+
+void check_fits(const preset& p, const schedule_request& request) {
+  const auto& replicas = request.replicas;
+  if (p.name == "data-parallel" && replicas.size() != 1)
+    refuse("data-parallel has one stage, found " + std::to_string(replicas.size()));
+  if (p.unit == update_unit::replica_group && request.microbatches > 1)
+    refuse(std::string(p.name) + " moves whole minibatches: micro-batches is " + std::to_string(request.microbatches) +
+           ", wanted 1; to accumulate gradients over micro-batches without a flush use 2bw");
+  if (p.versions == version_rule::vertical)
+    for (std::size_t s = 1; s < replicas.size(); ++s)
+      if (replicas[s] != replicas[0])
+        refuse(std::string(p.name) + " needs equal replica counts: stage 0 has " + std::to_string(replicas[0]) +
+               ", stage " + std::to_string(s) + " has " + std::to_string(replicas[s]));
+}
+
+int default_microbatches(const preset& p, const schedule_request& request) {
+  if (request.microbatches > 0) return request.microbatches;
+  return p.name == "data-parallel" ? request.replicas[0] : 1;
+}
+
+/// 2bw's two versions are enough from M = max over s of (K_s - 1) R_s on.
+int buffered_microbatches(const schedule& s, int asked) {
+  std::int64_t least = 1;
+  std::size_t binding = 0;
+  for (std::size_t i = 0; i < s.stages.size(); ++i) {
+    const auto needed = (s.stages[i].credit - 1) * s.stages[i].replicas;
+    if (needed > least) {
+      least = needed;
+      binding = i;
+    }
+  }
+  if (asked != 0 && asked < least)
+    refuse(s.name + " keeps two versions: micro-batches is " + std::to_string(asked) + ", wanted at least " +
+           std::to_string(least) + ", (K - 1) x replicas of stage " + std::to_string(binding));
+  if (least > 1'000'000)
+    refuse(s.name + " would need " + std::to_string(least) + " micro-batches, wanted at most 1000000");
+  return asked != 0 ? asked : static_cast<int>(least);
+}
+
+std::int64_t readable_versions(const preset& p, const schedule& s, const stage_schedule& stage) {
+  if (p.flush == flush_point::minibatch || p.versions == version_rule::newest_for_backward) return 1;
+  if (p.unit == update_unit::minibatch_after_next) return 2;
+  return p.versions == version_rule::vertical ? s.stages.front().credit : stage.credit;
+}
+
+} // namespace
+
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const auto& p : presets())
+    names.emplace_back(p.name);
+  return names;
+}
+
+schedule resolve_schedule(const schedule_request& request) {
+  const auto& p = find_preset(request.name);
+  check_counts(request);
+  check_fits(p, request);
+  schedule s;
+  s.name = request.name;
+  s.minibatches = request.minibatches;
+  s.microbatches = default_microbatches(p, request);
+  s.window = request.window;
+  s.synchronous = p.flush == flush_point::minibatch;
+  s.stashes_weights = p.versions != version_rule::newest_for_backward;
+  s.updates.per_minibatch_group = s.updates.scale_learning_rate = p.unit == update_unit::replica_group;
+  const auto credits = resolve_credits(p, request, s.microbatches);
+  for (std::size_t i = 0; i < credits.size(); ++i)
+    s.stages.push_back({.replicas = request.replicas[i], .credit = credits[i]});
+  if (p.unit == update_unit::minibatch_after_next) s.microbatches = buffered_microbatches(s, request.microbatches);
+  for (auto& stage : s.stages)
+    stage.readable_versions = readable_versions(p, s, stage);
+  return s;
+}
+
+int replica_of(const schedule& s, int stage, std::int64_t minibatch, std::int32_t microbatch) {
+  // One formula for both rules: where minibatches are dealt whole, M is 1.
+  const auto running = minibatch * s.microbatches + microbatch;
+  return static_cast<int>(running % s.stages[static_cast<std::size_t>(stage)].replicas);
+}
+
+std::int64_t microbatch_samples(std::int64_t samples, int microbatches, int microbatch) {
+  if (samples < 0 || microbatches < 1 || microbatch < 0 || microbatch >= microbatches)
+    refuse("micro-batch " + std::to_string(microbatch) + " of " + std::to_string(microbatches) + " over " +
+           std::to_string(samples) + " samples does not exist");
+  return samples / microbatches + (microbatch < samples % microbatches ? 1 : 0);
+}
+
+} // namespace penstock::planner

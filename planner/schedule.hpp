@@ -1,0 +1,94 @@
+// A schedule: for each stage replica the ordered list of what it does. A pure value that drives both the stage actors
+// and the simulator.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace penstock::planner {
+
+enum class action_kind : std::uint8_t { forward, backward, backward_input, backward_weight, update };
+
+/// One thing a stage replica does. Minibatches count from the last drain (tau), versions from the stage's updates done
+/// at that drain (u_s).
+struct action {
+  action_kind kind = action_kind::forward;
+  std::int64_t minibatch = 0; ///< of an update: its group, counted from 0
+  std::int32_t microbatch = 0;
+  std::int64_t version = 0; ///< read by forward and backward; written by an update (its group + 1)
+  friend bool operator==(const action&, const action&) = default;
+};
+
+/// The list of one replica.
+struct replica_list {
+  std::vector<action> actions;
+};
+
+struct stage_schedule {
+  int replicas = 1;
+  std::int64_t credit = 1;            ///< K_s: forwards a replica may hold without their backward
+  std::int64_t readable_versions = 1; ///< DESIGN section 2's table, for K_s as used
+  std::vector<replica_list> lists;    ///< one per replica
+};
+
+/// How one update is formed.
+struct update_rule {
+  bool per_minibatch_group = false; ///< pipedream family: group g of stage s is minibatches g R_s .. (g+1) R_s - 1
+  bool scale_learning_rate = false; ///< pipedream family: factor c / R_0, c the minibatches present (DESIGN section 3)
+};
+
+struct schedule {
+  std::string name;
+  std::int64_t minibatches = 0; ///< from this drain to the next
+  int microbatches = 1;
+  int window = 0;
+  bool synchronous = true;     ///< an update sees every gradient of its minibatch and nothing is stale
+  bool stashes_weights = true; ///< false for pipedream-naive: backward's version differs from its forward's
+  update_rule updates;
+  std::vector<stage_schedule> stages;
+  std::int64_t source_credit() const { return stages.front().credit * stages.front().replicas; }
+};
+
+/// `--in-flight`: tight (V_s), double (2 V_s - 1), full (DESIGN section 2 rule 2), or K_0,K_1,...; standard is the
+/// table's default. model-parallel keeps K = 1 under every named mode, and gpipe at least ceil(M / R_s).
+struct in_flight_spec {
+  enum class mode : std::uint8_t { standard, tight, doubled, full, given } kind = mode::standard;
+  std::vector<std::int64_t> given;
+};
+/// Throws std::invalid_argument for anything else, and for a K below 1.
+in_flight_spec parse_in_flight(std::string_view text);
+
+struct schedule_request {
+  std::string name = "pipedream";
+  std::vector<int> replicas{1}; ///< R_s, one per stage
+  int microbatches = 0; ///< M; 0: the schedule's own default (R for data-parallel, max (K_s-1) R_s for 2bw, else 1)
+  in_flight_spec in_flight;
+  int window = 0;
+  std::int64_t minibatches = 1;
+};
+
+/// Names of the schedules, in the order of DESIGN section 2's table.
+std::vector<std::string> schedule_names();
+
+/// Resolves M and the credits without making lists (lists stay empty). Throws usage_error-like std::invalid_argument,
+/// one line that names the thing, what was found and what was wanted; an unknown name suggests the nearest.
+schedule resolve_schedule(const schedule_request& request);
+
+/// Resolves and makes the lists. For T minibatches it is a prefix-stable value: up to the first action of minibatch T,
+/// each list equals that of any larger T (so a run may be drained early by making it anew).
+schedule make_schedule(const schedule_request& request);
+
+/// Which replica of a stage with R replicas handles this micro-batch (DESIGN section 2 rule 3).
+int replica_of(const schedule& s, int stage, std::int64_t minibatch, std::int32_t microbatch);
+
+/// V_s = ceil(sum of R_t for t >= s / R_s), for every stage (PipeDream, SOSP'19 section 3.3).
+std::vector<std::int64_t> tight_credits(const std::vector<int>& replicas);
+/// Rule 2's credits for full speed on balanced stages; lambda in units of one period.
+std::vector<std::int64_t> full_credits(const std::vector<int>& replicas, double lambda = 0);
+
+/// Samples of micro-batch m of a minibatch of `samples`: sizes differ by at most one, larger ones first; may be 0.
+std::int64_t microbatch_samples(std::int64_t samples, int microbatches, int microbatch);
+
+} // namespace penstock::planner

@@ -1,0 +1,166 @@
+// The path of a layer call through a stream: values in, forward, backward, values out.
+#include "tests/kernels/backend_suite/layer_harness.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+namespace penstock::testing {
+
+namespace {
+
+std::size_t count_of(const shape& dims) {
+  return static_cast<std::size_t>(element_count(dims));
+}
+
+std::vector<tensor> activations(backend& ops, const std::vector<host_tensor>& values) {
+  std::vector<tensor> result;
+  for (const host_tensor& x : values)
+    result.push_back(to_device(ops, x));
+  return result;
+}
+
+std::vector<host_tensor> values_of(backend& ops, const std::vector<tensor>& tensors) {
+  std::vector<host_tensor> result;
+  for (const tensor& x : tensors)
+    result.push_back(to_host(ops, x));
+  return result;
+}
+
+std::vector<tensor_spec> specs_of(const std::vector<host_tensor>& inputs) {
+  std::vector<tensor_spec> specs;
+  for (const host_tensor& x : inputs)
+    specs.push_back({dtype::f32, x.dims});
+  return specs;
+}
+
+tensor plain(backend& ops, const host_tensor& x, memory_use use) {
+  tensor result = ops.allocate(dtype::f32, x.dims, use);
+  std::copy(x.values.begin(), x.values.end(), result.data<float>());
+  return result;
+}
+
+std::vector<tensor> formatted_weights(backend& ops, const layer_call& call) {
+  const auto specs = specs_of(call.inputs);
+  std::vector<tensor> result;
+  for (std::size_t i = 0; i < call.weights.size(); ++i)
+    result.push_back(ops.reorder(plain(ops, call.weights[i], memory_use::scratch),
+                                 call.op->parameter_format(ops, i, specs), memory_use::weights));
+  return result;
+}
+
+std::vector<tensor> plain_states(backend& ops, const layer_call& call) {
+  const auto specs = call.op->states(specs_of(call.inputs));
+  std::vector<tensor> result;
+  for (std::size_t i = 0; i < call.states.size(); ++i) {
+    if (specs.at(i).type == dtype::f32) {
+      result.push_back(plain(ops, call.states[i], memory_use::weights));
+    } else {
+      result.push_back(ops.allocate(dtype::i64, call.states[i].dims, memory_use::weights));
+      std::copy(call.states[i].values.begin(), call.states[i].values.end(), result.back().data<std::int64_t>());
+    }
+  }
+  return result;
+}
+
+layer_outcome run_on(backend& ops, const layer_call& call) {
+  std::vector<tensor> inputs = activations(ops, call.inputs);
+  std::vector<tensor> weights = formatted_weights(ops, call);
+  std::vector<tensor> states = plain_states(ops, call);
+  std::vector<tensor> gradients = activations(ops, call.output_gradients);
+  std::vector<tensor> kept_inputs, kept_gradients;
+  if (call.shared_handles) {
+    kept_inputs = inputs;
+    kept_gradients = gradients;
+  }
+  run_context context{.ops = ops,
+                      .mode = call.mode,
+                      .random = call.random,
+                      .state = states,
+                      .update_state = call.update_state,
+                      .fused_relu = call.fused_relu,
+                      .need_input_gradient = call.need_input_gradient,
+                      .need_weight_gradient = call.need_weight_gradient};
+  forward_result forward = call.op->forward(context, inputs, weights);
+  inputs.clear();
+  layer_outcome outcome;
+  outcome.outputs = values_of(ops, forward.outputs);
+  outcome.states = values_of(ops, states);
+  outcome.saved = forward.saved.size();
+  forward.outputs.clear();
+  if (!gradients.empty()) {
+    const backward_result backward = call.op->backward(context, gradients, weights, forward.saved);
+    outcome.input_gradients = values_of(ops, backward.input_gradients);
+    outcome.weight_gradients = values_of(ops, backward.weight_gradients);
+  }
+  outcome.inputs_after = values_of(ops, kept_inputs);
+  outcome.output_gradients_after = values_of(ops, kept_gradients);
+  return outcome;
+}
+
+} // namespace
+
+host_tensor random_tensor(shape dims, unsigned seed, float gap) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  host_tensor result{dims, std::vector<float>(count_of(dims))};
+  for (float& value : result.values) {
+    value = normal(generator);
+    value += std::copysign(gap, value);
+  }
+  return result;
+}
+
+host_tensor distinct_tensor(shape dims, unsigned seed) {
+  std::mt19937 generator(seed);
+  host_tensor result{dims, std::vector<float>(count_of(dims))};
+  std::iota(result.values.begin(), result.values.end(), -static_cast<float>(result.values.size() / 2));
+  std::shuffle(result.values.begin(), result.values.end(), generator);
+  for (float& value : result.values)
+    value /= 16;
+  return result;
+}
+
+tensor to_device(backend& ops, const host_tensor& x, memory_use use) {
+  tensor values = plain(ops, x, use);
+  return x.dims.size() == 4 ? ops.reorder(values, ops.activation_format(x.dims), use) : values;
+}
+
+host_tensor to_host(backend& ops, const tensor& x) {
+  if (!x) return {};
+  if (x.type() == dtype::i64) {
+    const auto* counts = x.data<std::int64_t>();
+    return {x.dims(), std::vector<float>(counts, counts + x.elements())};
+  }
+  const tensor values = ops.to_plain(x);
+  return {x.dims(), std::vector<float>(values.data<float>(), values.data<float>() + values.elements())};
+}
+
+tensor labels_to_device(backend& ops, const std::vector<std::int64_t>& labels) {
+  tensor result = ops.allocate(dtype::i64, {static_cast<std::int64_t>(labels.size())}, memory_use::activations);
+  std::copy(labels.begin(), labels.end(), result.data<std::int64_t>());
+  return result;
+}
+
+layer_outcome run_layer(stream& on, const layer_call& call) {
+  layer_outcome outcome;
+  on.run([&](backend& ops) { outcome = run_on(ops, call); });
+  return outcome;
+}
+
+std::unique_ptr<stream> open_stream(const backend_under_test& backend) {
+  return open_device({device_kind::cpu, 0})->create_stream(backend.options);
+}
+
+std::vector<backend_under_test> backends_under_test() {
+  return {{"Reference", {.name = "reference", .reference = true}},
+          {"CpuOneThread", {.name = "cpu", .threads = 1}},
+          {"CpuTwoThreads", {.name = "cpu", .threads = 2}}};
+}
+
+std::unique_ptr<stream> reference_stream() {
+  return open_stream(backends_under_test().front());
+}
+
+} // namespace penstock::testing

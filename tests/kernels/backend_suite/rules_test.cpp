@@ -1,0 +1,191 @@
+// What every backend promises beyond its formulas: masks, ties, NaNs, fusion to the bit, refusals, handles.
+#include "kernels/check.hpp"
+#include "kernels/dropout_random.hpp"
+#include "kernels/layers/layers.hpp"
+#include "kernels/loss.hpp"
+#include "tests/kernels/backend_suite/closeness.hpp"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+namespace penstock::testing {
+
+namespace {
+
+const float nan = std::numeric_limits<float>::quiet_NaN();
+
+class BackendRules : public ::testing::TestWithParam<backend_under_test> {
+protected:
+  std::unique_ptr<stream> on_ = open_stream(GetParam());
+};
+
+TEST_P(BackendRules, EveryLayoutGivesItsValuesBack) {
+  on_->run([](backend& ops) {
+    for (const shape& dims :
+         {shape{2, 3, 4, 5}, shape{1, 16, 3, 3}, shape{2, 17, 1, 2}, shape{3, 64, 2, 2}, shape{4, 7}}) {
+      const host_tensor x = random_tensor(dims, 1);
+      const tensor there = to_device(ops, x);
+      EXPECT_EQ(to_host(ops, there).values, x.values) << to_string(dims);
+      EXPECT_EQ(ops.reorder(there, there.format(), memory_use::scratch).raw(), there.raw()) << "a needless copy";
+    }
+  });
+}
+
+TEST_P(BackendRules, DropoutKeepsWhatTheSharedRuleKeepsInEveryLayout) {
+  const layer_call call{.op = layers::dropout(0.375F)};
+  for (const shape& dims : {shape{2, 3, 4, 5}, shape{1, 16, 3, 3}, shape{2, 17, 1, 2}, shape{5, 9}}) {
+    layer_call one = call;
+    one.inputs = {random_tensor(dims, 2, 0.1F)};
+    one.output_gradients = {random_tensor(dims, 3, 0.1F)};
+    const layer_outcome found = run_layer(*on_, one);
+    for (std::size_t i = 0; i < one.inputs[0].values.size(); ++i) {
+      const float factor = dropout_keeps(one.random, i, 0.375F) ? 1 / (1 - 0.375F) : 0.0F;
+      ASSERT_EQ(found.outputs[0].values[i], one.inputs[0].values[i] * factor) << to_string(dims) << " element " << i;
+      ASSERT_EQ(found.input_gradients[0].values[i], one.output_gradients[0].values[i] * factor) << to_string(dims);
+    }
+  }
+}
+
+TEST_P(BackendRules, MaxPoolingGivesTheGradientToTheFirstOfEquals) {
+  for (const std::int64_t channels : {1, 16, 19}) {
+    const shape dims{1, channels, 2, 4};
+    layer_call call{.op = layers::pool2d({}), .inputs = {{dims, {}}}, .output_gradients = {{{1, channels, 1, 2}, {}}}};
+    std::vector<float> expected;
+    for (std::int64_t c = 0; c < channels; ++c) {
+      call.inputs[0].values.insert(call.inputs[0].values.end(), {3, 3, -2, -5, 3, 3, -4, -2});
+      call.output_gradients[0].values.insert(call.output_gradients[0].values.end(), {5, 7});
+      expected.insert(expected.end(), {5, 0, 7, 0, 0, 0, 0, 0});
+    }
+    EXPECT_EQ(run_layer(*on_, call).input_gradients[0].values, expected) << channels << " channels";
+  }
+}
+
+// The same call with ReLU fused, and as a layer of its own behind.
+void expect_fusion_changes_no_bit(stream& on, layer_call call) {
+  call.fused_relu = true;
+  const layer_outcome fused = run_layer(on, call);
+  layer_call apart = call;
+  apart.fused_relu = false;
+  apart.output_gradients.clear();
+  const layer_outcome before = run_layer(on, apart);
+  const layer_outcome relu =
+      run_layer(on, {.op = layers::relu(), .inputs = before.outputs, .output_gradients = call.output_gradients});
+  apart.output_gradients = relu.input_gradients;
+  const layer_outcome back = run_layer(on, apart);
+  expect_same(fused.outputs, relu.outputs, std::string(call.op->kind()) + " output");
+  expect_same(fused.input_gradients, back.input_gradients, std::string(call.op->kind()) + " input gradient");
+  expect_same(fused.weight_gradients, back.weight_gradients, std::string(call.op->kind()) + " weight gradient");
+}
+
+TEST_P(BackendRules, FusingReluChangesNoBit) {
+  for (const std::int64_t channels : {3, 16, 20}) {
+    const shape dims{2, channels, 5, 4};
+    const host_tensor x = random_tensor(dims, 5), dy = random_tensor(dims, 6);
+    expect_fusion_changes_no_bit(
+        *on_, {.op = layers::add(), .inputs = {x, random_tensor(dims, 7)}, .output_gradients = {dy}});
+    expect_fusion_changes_no_bit(
+        *on_, {.op = layers::conv2d(
+                   {.in_channels = channels, .out_channels = channels, .kernel = {3, 3}, .args = {.padding = {1, 1}}}),
+               .inputs = {x},
+               .weights = {random_tensor({channels, channels, 3, 3}, 8), random_tensor({channels}, 9)},
+               .output_gradients = {dy}});
+    expect_fusion_changes_no_bit(*on_,
+                                 {.op = layers::batch_norm2d(channels),
+                                  .inputs = {x},
+                                  .weights = {random_tensor({channels}, 10), random_tensor({channels}, 11)},
+                                  .states = {random_tensor({channels}, 12),
+                                             {{channels}, std::vector<float>(static_cast<std::size_t>(channels), 1)},
+                                             {{}, {0}}},
+                                  .output_gradients = {dy}});
+    expect_fusion_changes_no_bit(*on_, {.op = layers::linear({.in_features = channels, .out_features = 7}),
+                                        .inputs = {random_tensor({3, channels}, 13)},
+                                        .weights = {random_tensor({7, channels}, 14), random_tensor({7}, 15)},
+                                        .output_gradients = {random_tensor({3, 7}, 16)}});
+  }
+}
+
+TEST_P(BackendRules, ALabelThatIsNoClassIsRefused) {
+  for (const std::int64_t label : {std::int64_t{3}, std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()})
+    EXPECT_THROW(on_->run([&](backend& ops) {
+      softmax_cross_entropy().forward(ops, to_device(ops, {{2, 3}, {0, 0, 0, 0, 0, 0}}),
+                                      labels_to_device(ops, {0, label}));
+    }),
+                 error)
+        << label;
+}
+
+TEST_P(BackendRules, LogitsThatAreNaNGiveALossThatIsNotFiniteAndNoCorrectGuess) {
+  on_->run([](backend& ops) {
+    const host_tensor logits{{2, 6}, {nan, nan, nan, nan, nan, nan, 1, nan, 0, 2, 3, 4}};
+    const auto value = softmax_cross_entropy().forward(ops, to_device(ops, logits), labels_to_device(ops, {0, 1}));
+    EXPECT_FALSE(std::isfinite(value.metrics.loss_sum));
+    EXPECT_EQ(value.metrics.correct_top1, 0);
+    EXPECT_EQ(value.metrics.correct_top5, 0);
+  });
+}
+
+TEST_P(BackendRules, LargeLogitsDoNotOverflow) {
+  on_->run([](backend& ops) {
+    const auto value = softmax_cross_entropy().forward(ops, to_device(ops, {{2, 2}, {3e4F, 3e4F, -3e4F, 3e4F}}),
+                                                       labels_to_device(ops, {0, 0}));
+    EXPECT_NEAR(value.metrics.loss_sum, std::log(2.0) + 6e4, 1e-2);
+    EXPECT_THAT(to_host(ops, value.probabilities).values, ::testing::ElementsAre(0.5F, 0.5F, 0, 1));
+  });
+}
+
+TEST_P(BackendRules, OneValueAChannelHasNoSpreadAndNoGradient) {
+  const auto found = run_layer(*on_, {.op = layers::batch_norm2d(2),
+                                      .inputs = {{{1, 2, 1, 1}, {5, -3}}},
+                                      .weights = {{{2}, {10, 10}}, {{2}, {3, 4}}},
+                                      .states = {{{2}, {1, 1}}, {{2}, {1, 1}}, {{}, {0}}},
+                                      .output_gradients = {{{1, 2, 1, 1}, {2, 2}}}});
+  EXPECT_EQ(found.outputs[0].values, (std::vector<float>{3, 4}));
+  EXPECT_THAT(found.states[1].values, ::testing::Each(::testing::FloatEq(0.9F)));
+  EXPECT_EQ(found.input_gradients[0].values, (std::vector<float>{0, 0}));
+}
+
+TEST_P(BackendRules, SumsAndFillsSeeTheElementsAlone) {
+  on_->run([](backend& ops) { // 17 channels: a blocked layout pads them
+    const host_tensor x = random_tensor({2, 17, 3, 2}, 17), y = random_tensor({2, 17, 3, 2}, 18);
+    double squares = 0;
+    for (const float value : x.values)
+      squares += static_cast<double>(value) * value;
+    tensor sum = to_device(ops, x);
+    EXPECT_NEAR(ops.sum_of_squares(sum), squares, 1e-9 * squares);
+    ops.accumulate(sum, to_device(ops, y));
+    const auto found = to_host(ops, sum).values;
+    for (std::size_t i = 0; i < found.size(); ++i)
+      ASSERT_EQ(found[i], x.values[i] + y.values[i]);
+    ops.fill(sum, 0);
+    EXPECT_EQ(ops.sum_of_squares(sum), 0);
+    ops.fill(sum, 2);
+    EXPECT_THAT(to_host(ops, sum).values, ::testing::Each(2));
+  });
+}
+
+TEST_P(BackendRules, GradientsNobodyWantsAreNone) {
+  const shape dims{2, 3, 4, 4};
+  layer_call call{.op = layers::conv2d({.in_channels = 3, .out_channels = 5, .kernel = {3, 3}}),
+                  .inputs = {random_tensor(dims, 19)},
+                  .weights = {random_tensor({5, 3, 3, 3}, 20), random_tensor({5}, 21)},
+                  .output_gradients = {random_tensor({2, 5, 2, 2}, 22)}};
+  const layer_outcome all = run_layer(*on_, call);
+  call.need_input_gradient = {false};
+  const layer_outcome weights_only = run_layer(*on_, call);
+  EXPECT_TRUE(weights_only.input_gradients.at(0).values.empty());
+  expect_same(weights_only.weight_gradients, all.weight_gradients, "weight gradient");
+  call.need_input_gradient = {true};
+  call.need_weight_gradient = false;
+  const layer_outcome input_only = run_layer(*on_, call);
+  expect_same(input_only.input_gradients, all.input_gradients, "input gradient");
+  ASSERT_EQ(input_only.weight_gradients.size(), 2U);
+  EXPECT_TRUE(input_only.weight_gradients[0].values.empty() && input_only.weight_gradients[1].values.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Suite, BackendRules, ::testing::ValuesIn(backends_under_test()),
+                         [](const auto& which) { return which.param.name; });
+
+} // namespace
+
+} // namespace penstock::testing

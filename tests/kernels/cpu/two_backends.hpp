@@ -1,0 +1,92 @@
+// The oneDNN backend and the plain loops side by side, for comparing them.
+#pragma once
+
+#include "kernels/device.hpp"
+#include "kernels/stream.hpp"
+#include "kernels/backend.hpp"
+#include "kernels/check.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+
+namespace penstock {
+
+inline std::vector<float> values_of(backend& ops, const tensor& x) {
+  const tensor plain = ops.to_plain(x);
+  return {plain.data<float>(), plain.data<float>() + plain.elements()};
+}
+
+/// A device with one stream of each kind; inputs are plain and from a fixed seed.
+class TwoBackends : public ::testing::Test {
+public:
+  std::shared_ptr<device> machine = open_device({device_kind::cpu, 0});
+  std::unique_ptr<stream> fast = machine->create_stream({.name = "fast", .threads = threads()});
+  std::unique_ptr<stream> plain = machine->create_stream({.name = "plain", .reference = true});
+
+  virtual int threads() const { return 2; }
+
+  tensor random(shape dims, float low = -1.0F, float high = 1.0F) {
+    tensor x = tensor::allocate(machine->memory(), dtype::f32, std::move(dims), memory_use::scratch);
+    std::uniform_real_distribution<float> value(low, high);
+    for (std::int64_t i = 0; i < x.elements(); ++i) x.data<float>()[i] = value(engine_);
+    return x;
+  }
+
+  /// Runs compute(ops, to) on both; `to` brings an input into the activation format. Every tensor it returns must agree
+  /// within tolerance * (1 + greatest magnitude), and its padding must be zero.
+  template <class Compute>
+  void expect_agreement(Compute compute, double tolerance = 2e-5) {
+    std::vector<std::vector<float>> found, wanted;
+    fast->run([&](backend& ops) { found = results(ops, compute); });
+    plain->run([&](backend& ops) { wanted = results(ops, compute); });
+    ASSERT_EQ(found.size(), wanted.size());
+    for (std::size_t t = 0; t < wanted.size(); ++t) {
+      ASSERT_EQ(found[t].size(), wanted[t].size()) << "result " << t;
+      double greatest = 1, worst = 0;
+      for (const float w : wanted[t]) greatest = std::max(greatest, 1.0 + std::abs(static_cast<double>(w)));
+      for (std::size_t i = 0; i < wanted[t].size(); ++i) {
+        const double off = std::abs(static_cast<double>(found[t][i]) - wanted[t][i]);
+        worst = std::isnan(off) ? INFINITY : std::max(worst, off);
+      }
+      EXPECT_LE(worst / greatest, tolerance) << "result " << t;
+    }
+  }
+
+  /// The input in the backend's activation layout, as a copy that may be overwritten.
+  static tensor activation(backend& ops, const tensor& x) {
+    tensor copy = ops.allocate(x.type(), x.dims(), memory_use::scratch);
+    std::memcpy(copy.raw(), x.raw(), x.bytes());
+    return ops.reorder(copy, ops.activation_format(x.dims()), memory_use::activations);
+  }
+
+  /// Stored elements beyond the logical ones; they must all be zero.
+  static void expect_zero_padding(backend& ops, const tensor& x) {
+    if (!x || x.is_plain() || x.type() != dtype::f32) return;
+    double stored = 0, logical = 0;
+    for (std::int64_t i = 0; i < x.stored_elements(); ++i) stored += std::abs(static_cast<double>(x.data<float>()[i]));
+    for (const float v : values_of(ops, x)) logical += std::abs(static_cast<double>(v));
+    EXPECT_NEAR(stored, logical, 1e-9 * (1 + logical)) << "padding of " << to_string(x.dims()) << " is not zero";
+  }
+
+private:
+  template <class Compute>
+  static std::vector<std::vector<float>> results(backend& ops, Compute& compute) {
+    std::vector<std::vector<float>> values;
+    for (const tensor& t : compute(ops)) {
+      expect_zero_padding(ops, t);
+      values.push_back(t ? values_of(ops, t) : std::vector<float>{});
+    }
+    return values;
+  }
+
+  std::mt19937 engine_{20240611};
+};
+
+inline void expect_same_bits(const std::vector<float>& a, const std::vector<float>& b, const char* what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0) << what;
+}
+
+} // namespace penstock

@@ -1,0 +1,279 @@
+// Tensors in and out, and every way in which a safetensors file can be wrong.
+#include "kernels/check.hpp"
+#include "kernels/safetensors.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <fcntl.h>
+#include <random>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace penstock {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+using testing_support::read_file;
+using testing_support::temporary_folder;
+using testing_support::write_file;
+
+std::string little_endian(std::uint64_t value) {
+  std::string bytes;
+  for (int i = 0; i < 8; ++i)
+    bytes += static_cast<char>(value >> (8 * i) & 0xFF);
+  return bytes;
+}
+
+std::string file_of(const std::string& header, const std::string& data) {
+  return little_endian(header.size()) + header + data;
+}
+
+template <class T>
+tensor tensor_of(memory_pool& pool, dtype type, shape dims, const std::vector<T>& values) {
+  auto t = tensor::allocate(pool, type, std::move(dims), memory_use::weights);
+  if (!values.empty()) std::memcpy(t.raw(), values.data(), t.bytes());
+  return t;
+}
+
+TEST(Safetensors, ComesBackAsItWent) {
+  const temporary_folder folder;
+  memory_pool pool;
+  named_tensors tensors;
+  tensors["layer.weight"] = tensor_of<float>(pool, dtype::f32, {2, 3}, {1, -2, 3.5F, 0, 1e30F, -0.0F});
+  tensors["layer.half"] = tensor_of<std::uint16_t>(pool, dtype::bf16, {3}, {0x3F80, 0x7FC0, 1});
+  tensors["label"] = tensor_of<std::int64_t>(pool, dtype::i64, {2}, {INT64_MIN, INT64_MAX});
+  tensors["count"] = tensor_of<std::int32_t>(pool, dtype::i32, {}, {-7});
+  tensors["bytes"] = tensor_of<std::uint8_t>(pool, dtype::u8, {1, 3}, {0, 127, 255});
+  tensors["empty"] = tensor_of<float>(pool, dtype::f32, {4, 0}, {});
+  const std::map<std::string, std::string> metadata{{"format", "pt"}, {"step", "3 \"quoted\" \n"}};
+  write_safetensors(folder / "f", tensors, metadata);
+  const auto back = read_safetensors(folder / "f", pool);
+  EXPECT_EQ(back.metadata, metadata);
+  ASSERT_EQ(back.tensors.size(), tensors.size());
+  for (const auto& [name, value] : tensors) {
+    const auto& other = back.tensors.at(name);
+    EXPECT_EQ(other.type(), value.type()) << name;
+    EXPECT_EQ(other.dims(), value.dims()) << name;
+    EXPECT_EQ(std::memcmp(other.raw(), value.raw(), value.bytes()), 0) << name;
+  }
+  EXPECT_THAT(folder.names(), ElementsAre("f"));
+}
+
+TEST(Safetensors, WritesNamesInOrderAndAHeaderPaddedToEightBytes) {
+  const temporary_folder folder;
+  memory_pool pool;
+  write_safetensors(folder / "f", {{"b", tensor_of<std::uint8_t>(pool, dtype::u8, {1}, {9})},
+                                   {"a", tensor_of<float>(pool, dtype::f32, {1}, {1})}});
+  std::string header = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                       R"("b":{"dtype":"U8","shape":[1],"data_offsets":[4,5]}})";
+  header.append((8 - header.size() % 8) % 8, ' ');
+  EXPECT_EQ(read_file(folder / "f"), file_of(header, std::string("\0\0\x80\x3f\x09", 5)));
+}
+
+TEST(Safetensors, ReadsTensorsInAnyOrderAndAnUnalignedHeader) {
+  const temporary_folder folder;
+  memory_pool pool;
+  write_file(folder / "f", file_of(R"({"z":{"shape":[2],"data_offsets":[1,3],"dtype":"U8"}, )"
+                                   R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+                                   "xyz"));
+  const auto tensors = read_safetensors(folder / "f", pool).tensors;
+  EXPECT_EQ(tensors.at("a").data<std::uint8_t>()[0], 'x');
+  EXPECT_EQ(tensors.at("z").data<std::uint8_t>()[1], 'z');
+}
+
+TEST(Safetensors, MayHoldNothing) {
+  const temporary_folder folder;
+  memory_pool pool;
+  write_safetensors(folder / "f", {});
+  EXPECT_THAT(read_safetensors(folder / "f", pool).tensors, IsEmpty());
+}
+
+TEST(Safetensors, RefusesNamesThatCannotBeWritten) {
+  const temporary_folder folder;
+  memory_pool pool;
+  const auto one = tensor_of<std::uint8_t>(pool, dtype::u8, {1}, {9});
+  EXPECT_THROW(write_safetensors(folder / "f", {{"\xff\xfe", one}}), error);
+  EXPECT_THROW(write_safetensors(folder / "f", {{"__metadata__", one}}), error);
+  EXPECT_THAT(folder.names(), IsEmpty());
+}
+
+struct broken_file {
+  const char* name;
+  std::string bytes;
+  const char* wanted; // part of the message
+};
+
+std::string one(const std::string& fields, const std::string& data = "abcd") {
+  return file_of("{\"w\":{" + fields + "}}", data);
+}
+
+std::vector<broken_file> broken_files() {
+  const std::string good = R"("dtype":"F32","shape":[1],"data_offsets":[0,4])";
+  std::vector<broken_file> files{
+      {"Empty", "", "0 bytes, wanted at least 8"},
+      {"ShorterThanALength", "abc", "3 bytes, wanted at least 8"},
+      {"HeaderBeyondTheFile", little_endian(1000) + "{}", "the header has 1000 bytes, but the file only 10"},
+      {"HeaderOverTheLimit", little_endian(100'000'001) + "{}", "wanted at most 100 MB"},
+      {"HeaderLengthOverflows", little_endian(UINT64_MAX) + "{}", "wanted at most 100 MB"},
+      {"HeaderLengthWraps", little_endian(UINT64_MAX - 7) + "{}", "wanted at most 100 MB"},
+      {"NoHeader", little_endian(0) + "{}", "does not begin with '{'"},
+      {"SpacesFirst", file_of(" {}", ""), "does not begin with '{'"},
+      {"NotJson", file_of("{\"a", ""), "not valid JSON"},
+      {"JsonTwice", file_of("{}{}", ""), "not valid JSON"},
+      {"NotUtf8", file_of("{\"\xff\":{" + good + "}}", "abcd"), "not valid JSON"},
+      {"HugeNumber", one(R"("dtype":"F32","shape":[1e999],"data_offsets":[0,4])"), "not valid JSON"},
+      {"TensorIsNumber", file_of("{\"w\":3}", ""), "tensor \"w\" holds a number where none belongs"},
+      {"TensorIsNull", file_of("{\"w\":null}", ""), "holds null"},
+      {"TensorIsArray", file_of("{\"w\":[]}", ""), "holds an array"},
+      {"DeepJson", file_of("{\"w\":" + std::string(1'000'000, '['), ""), "holds an array"},
+      {"DeepObjects", file_of("{\"w\":{\"shape\":{\"x\":{}}}}", ""), "holds an object"},
+      {"NoDtype", one(R"("shape":[1],"data_offsets":[0,4])"), "tensor \"w\" lacks dtype"},
+      {"NoShape", one(R"("dtype":"F32","data_offsets":[0,4])"), "tensor \"w\" lacks shape"},
+      {"NoOffsets", one(R"("dtype":"F32","shape":[1])"), "tensor \"w\" lacks data_offsets"},
+      {"UnknownField", one(good + R"(,"extra":1)"), "the unknown field \"extra\""},
+      {"FieldTwice", one(good + R"(,"shape":[1])"), "has shape twice"},
+      {"TensorTwice", file_of("{\"w\":{" + good + "},\"w\":{" + good + "}}", "abcd"), "tensor \"w\" appears twice"},
+      {"TensorTwiceByEscape", file_of("{\"w\":{" + good + "},\"\\u0077\":{" + good + "}}", "abcd"), "appears twice"},
+      {"MetadataTwice", file_of(R"({"__metadata__":{},"__metadata__":{}})", ""), "appears twice"},
+      {"MetadataKeyTwice", file_of(R"({"__metadata__":{"a":"1","a":"2"}})", ""), "metadata \"a\" appears twice"},
+      {"MetadataNotText", file_of(R"({"__metadata__":{"a":1}})", ""), "wanted strings only"},
+      {"MetadataNoObject", file_of(R"({"__metadata__":"a"})", ""), "wanted strings only"},
+      {"UnknownDtype", one(R"("dtype":"F64","shape":[1],"data_offsets":[0,4])"), "dtype \"F64\", wanted F32, BF16"},
+      {"DtypeIsNumber", one(R"("dtype":4,"shape":[1],"data_offsets":[0,4])"), "holds a number"},
+      {"NegativeExtent", one(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])"), "the negative number -1"},
+      {"FractionalExtent", one(R"("dtype":"F32","shape":[1.0],"data_offsets":[0,4])"), "a fraction"},
+      {"ExtentOver63Bits", one(R"("dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,4])"), "an extent of"},
+      {"ExtentOver64Bits", one(R"("dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,4])"), "too large"},
+      {"ShapeOverflows", one(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4])"), "too large"},
+      {"ShapeWrapsToFour", one(R"("dtype":"U8","shape":[9223372036854775807,2,2],"data_offsets":[0,4])"), "too large"},
+      {"OverflowHiddenByZero", one(R"("dtype":"F32","shape":[4294967296,4294967296,0],"data_offsets":[0,0])", ""),
+       "too large"},
+      {"BytesOverflow", one(R"("dtype":"I64","shape":[2305843009213693952],"data_offsets":[0,4])"), "too large"},
+      {"TooManyExtents",
+       one("\"dtype\":\"U8\",\"shape\":[1" +
+           [] {
+             std::string ones;
+             for (int i = 0; i < 64; ++i)
+               ones += ",1";
+             return ones;
+           }() +
+           "],\"data_offsets\":[0,1]"),
+       "more than 64 extents"},
+      {"OneOffset", one(R"("dtype":"F32","shape":[1],"data_offsets":[4])"), "1 data_offsets, wanted 2"},
+      {"NoOffsetsInArray", one(R"("dtype":"F32","shape":[1],"data_offsets":[])"), "0 data_offsets, wanted 2"},
+      {"ThreeOffsets", one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4,8])"), "more than 2 data_offsets"},
+      {"OffsetsReversed", one(R"("dtype":"F32","shape":[1],"data_offsets":[4,0])"), "data_offsets 4 to 0"},
+      {"OffsetsBeyondTheFile", one(R"("dtype":"F32","shape":[2],"data_offsets":[0,8])"),
+       "4 bytes of data (truncated?)"},
+      {"OffsetsFarBeyond",
+       one(R"("dtype":"F32","shape":[1],"data_offsets":[18446744073709551612,18446744073709551615])"),
+       "4 bytes of data (truncated?)"},
+      {"ShapeAgainstOffsets", one(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), "8 bytes, but"},
+      {"HoleBefore", one(R"("dtype":"U8","shape":[2],"data_offsets":[2,4])"),
+       "2 bytes before tensor \"w\" belong to no"},
+      {"TrailingBytes", one(R"("dtype":"U8","shape":[2],"data_offsets":[0,2])"), "2 bytes after the last tensor"},
+      {"TrailingWithoutTensors", file_of("{}", "x"), "1 bytes after the last tensor"},
+      {"Overlap",
+       file_of(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+               R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+               "abcd"),
+       "tensor \"b\" overlaps"},
+      {"SameBytesTwice",
+       file_of(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+               R"("b":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})",
+               "abcd"),
+       "overlaps"},
+      {"Hole",
+       file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+               R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+               "abcd"),
+       "1 bytes before tensor \"b\""},
+      {"NewlineInName", file_of("{\"a\\nb\":3}", ""), "tensor \"a\\nb\" holds"},
+  };
+  return files;
+}
+
+TEST(Safetensors, RefusesEveryBrokenFileInOneLineThatNamesIt) {
+  const temporary_folder folder;
+  memory_pool pool;
+  for (const auto& broken : broken_files()) {
+    SCOPED_TRACE(broken.name);
+    write_file(folder / "f", broken.bytes);
+    try {
+      read_safetensors(folder / "f", pool);
+      ADD_FAILURE() << "was accepted";
+    } catch (const error& e) {
+      EXPECT_THAT(e.what(), StartsWith((folder / "f").string() + ": "));
+      EXPECT_THAT(e.what(), HasSubstr(broken.wanted));
+      EXPECT_THAT(e.what(), testing::Not(HasSubstr("\n")));
+      EXPECT_LT(std::strlen(e.what()), 400U);
+    }
+    EXPECT_EQ(pool.usage().total_peak_bytes, 0) << "allocated before everything was checked";
+  }
+}
+
+TEST(Safetensors, RefusesWhatIsNoFile) {
+  const temporary_folder folder;
+  memory_pool pool;
+  EXPECT_THROW(read_safetensors(folder / "none", pool), error);
+  EXPECT_THROW(read_safetensors(folder.path(), pool), error);
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THROW(read_safetensors(folder / "pipe", pool), error); // does not wait for a writer
+}
+
+TEST(Safetensors, SurvivesMutations) {
+  const temporary_folder folder;
+  memory_pool pool;
+  named_tensors tensors;
+  tensors["conv.weight"] = tensor_of<float>(pool, dtype::f32, {2, 3}, std::vector<float>(6, 1.0F));
+  tensors["label"] = tensor_of<std::int64_t>(pool, dtype::i64, {2}, {1, 2});
+  tensors["x"] = tensor_of<std::uint8_t>(pool, dtype::u8, {3}, {1, 2, 3});
+  write_safetensors(folder / "good", tensors, {{"format", "pt"}});
+  const auto good = read_file(folder / "good");
+  const auto live = pool.usage().total_live_bytes;
+  std::mt19937 random(20261); // NOLINT: the same mutations on every run
+  const std::string pieces = "{}[]\",:0189-.eE\\";
+  int accepted = 0;
+  for (int round = 0; round < 5000; ++round) {
+    auto bytes = good;
+    const auto changes = 1 + random() % 4;
+    for (unsigned i = 0; i < changes && !bytes.empty(); ++i) {
+      const auto at = random() % bytes.size();
+      switch (random() % 5) {
+      case 0:
+        bytes[at] = static_cast<char>(random());
+        break;
+      case 1:
+        bytes[at] = pieces[random() % pieces.size()];
+        break;
+      case 2:
+        bytes.erase(at, 1 + random() % 8);
+        break;
+      case 3:
+        bytes.insert(at, 1 + random() % 3, pieces[random() % pieces.size()]);
+        break;
+      default:
+        bytes.resize(at);
+        break;
+      }
+    }
+    write_file(folder / "f", bytes);
+    pool.reset_peak();
+    try {
+      read_safetensors(folder / "f", pool);
+      ++accepted;
+    } catch (const error&) {
+    }
+    ASSERT_LE(pool.usage().total_peak_bytes, live + static_cast<std::int64_t>(bytes.size()));
+  }
+  EXPECT_GT(accepted, 50); // changes within the data are no faults
+  EXPECT_LT(accepted, 4500);
+}
+
+} // namespace
+} // namespace penstock

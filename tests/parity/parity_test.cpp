@@ -1,0 +1,221 @@
+// Whole narrow networks against PyTorch in float64, from checked-in fixtures: gradients by name, losses, ten SGD steps.
+#include "apps/models/registry.hpp"
+#include "kernels/initialise.hpp"
+#include "kernels/loss.hpp"
+#include "kernels/optimizer.hpp"
+#include "kernels/segment.hpp"
+#include "kernels/stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace penstock {
+namespace {
+
+// As in make_fixtures.py, which explains the fixtures.
+constexpr std::uint64_t seed = 20;
+constexpr std::int64_t steps = 10;
+constexpr std::int64_t batch = 8;
+constexpr std::size_t sketches = 32;
+// The sketch estimates the squared error with a relative deviation of sqrt(2 / 32); three of them allow a factor
+// of 1.3.
+constexpr double sketch_slack = 1.3;
+
+struct parity_case {
+  const char* model;
+  double width;
+  float learning_rate;
+  bool reference; // plain loops instead of the device's library
+};
+
+/// splitmix64's word for an element of the stream (seed, name), as in kernels/initialise.hpp; written again here so
+/// that the fixtures check that page, not the code with itself.
+class word_stream {
+public:
+  explicit word_stream(std::string_view name) : key_(mix(mix(seed + gamma) ^ name_hash(name))) {}
+  std::uint64_t operator[](std::int64_t k) const { return mix(key_ + (static_cast<std::uint64_t>(k) + 1) * gamma); }
+
+private:
+  static constexpr std::uint64_t gamma = 0x9E3779B97F4A7C15U;
+  static std::uint64_t mix(std::uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31);
+  }
+  std::uint64_t key_;
+};
+
+/// What a fixture says of one tensor.
+struct expectation {
+  double norm;
+  double own_error; // of PyTorch float32, relative
+  std::vector<float> sketch;
+};
+
+expectation read_expectation(const tensor& stored) {
+  const auto* p = stored.data<float>();
+  return {p[0], p[1], std::vector<float>(p + 2, p + 2 + sketches)};
+}
+
+/// Squared L2 norm of (found - reference), estimated from the sketches.
+double squared_difference(const std::string& name, const tensor& found, const expectation& wanted) {
+  const word_stream words(name);
+  std::vector<double> sums(sketches);
+  const auto* values = found.data<float>();
+  for (std::int64_t i = 0; i < found.elements(); ++i) {
+    const auto bits = words[i];
+    for (std::size_t k = 0; k < sketches; ++k)
+      sums[k] += ((bits >> k) & 1U) != 0 ? values[i] : -values[i];
+  }
+  double squares = 0;
+  for (std::size_t k = 0; k < sketches; ++k)
+    squares += std::pow(sums[k] - wanted.sketch[k], 2);
+  return squares / static_cast<double>(sketches);
+}
+
+/// One network trained on one stream, as a stage would, without actors.
+class trainer {
+public:
+  trainer(std::shared_ptr<const model> network, backend& ops, memory_pool& pool, float learning_rate)
+      : network_(std::move(network)), range_(network_, 0, static_cast<int>(network_->layers().size())), ops_(ops),
+        learning_rate_(learning_rate), optimizer_(make_optimizer({.name = "sgd", .momentum = 0.9F})) {
+    const auto weights = initial_weights(*network_, seed, pool);
+    const auto states = initial_states(*network_, pool);
+    const auto formats = range_.parameter_formats(ops_);
+    for (std::size_t i = 0; i < range_.parameters().size(); ++i)
+      weights_.push_back(ops_.reorder(weights.at(range_.parameters()[i].name), formats[i], memory_use::weights));
+    for (const auto& state : range_.states())
+      states_.push_back(states.at(state.name));
+    optimizer_states_.resize(weights_.size());
+    gradients_.resize(weights_.size());
+  }
+
+  /// The mean loss of the minibatch.
+  double step(std::int64_t minibatch, const tensor& input, const tensor& labels) {
+    const segment_call call{.seed = seed, .minibatch = minibatch};
+    segment_activations kept;
+    auto outputs = range_.forward(ops_, call, {input}, weights_, states_, &kept);
+    const auto loss = head_.forward(ops_, outputs.at(0), labels);
+    gradients_.assign(weights_.size(), {});
+    range_.backward(ops_, call, {head_.backward(ops_, loss, 1.0F / batch)}, weights_, std::move(kept), gradients_);
+    for (std::size_t i = 0; i < weights_.size(); ++i)
+      optimizer_->step(ops_, learning_rate_, 1, true, weights_[i], gradients_[i], optimizer_states_[i], weights_[i]);
+    return loss.metrics.loss_sum / batch;
+  }
+
+  named_tensors gradients() const { return named(gradients_); }
+  named_tensors weights() const { return named(weights_); }
+  named_tensors states() const {
+    named_tensors out;
+    for (std::size_t i = 0; i < states_.size(); ++i)
+      out.emplace(range_.states()[i].name, states_[i]);
+    return out;
+  }
+
+private:
+  named_tensors named(const std::vector<tensor>& tensors) const {
+    named_tensors out;
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      out.emplace(range_.parameters()[i].name, ops_.to_plain(tensors[i]));
+    return out;
+  }
+
+  std::shared_ptr<const model> network_;
+  segment range_;
+  backend& ops_;
+  float learning_rate_;
+  softmax_cross_entropy head_;
+  std::unique_ptr<optimizer> optimizer_;
+  std::vector<tensor> weights_;
+  std::vector<tensor> states_;
+  std::vector<tensor> gradients_;
+  std::vector<optimizer_state> optimizer_states_;
+};
+
+class Parity : public testing::TestWithParam<parity_case> {
+protected:
+  void SetUp() override {
+    device_ = open_device({device_kind::cpu, 0});
+    fixture_ =
+        read_safetensors(std::string(PENSTOCK_PARITY_FIXTURES "/") + GetParam().model + ".safetensors", pool_).tensors;
+    apps::model_options options;
+    options.image_size = apps::find_model(GetParam().model).minimum_image_size;
+    options.width = GetParam().width;
+    network_ = std::make_shared<const model>(apps::find_model(GetParam().model).build(options));
+  }
+
+  /// Runs ten steps, checking the first step's gradients and every loss on the way, then weights and states.
+  void train(backend& ops) {
+    trainer run(network_, ops, device_->memory(), GetParam().learning_rate);
+    auto dims = network_->value(network_->input()).spec.dims;
+    dims[0] = batch;
+    const auto per_batch = element_count(dims);
+    std::vector<float> samples(static_cast<std::size_t>(steps * per_batch));
+    initialise(samples, {initializer_kind::normal, 1}, seed, "input");
+    const word_stream targets("target");
+    for (std::int64_t step = 0; step < steps; ++step) {
+      auto input = ops.allocate(dtype::f32, dims, memory_use::scratch);
+      std::copy_n(samples.begin() + step * per_batch, per_batch, input.data<float>());
+      auto labels = ops.allocate(dtype::i64, {batch}, memory_use::scratch);
+      for (std::int64_t i = 0; i < batch; ++i)
+        labels.data<std::int64_t>()[i] = static_cast<std::int64_t>(targets[step * batch + i] % 10);
+      const auto format = ops.activation_format(dims);
+      const double loss = run.step(step, ops.reorder(input, format, memory_use::activations), labels);
+      EXPECT_NEAR(loss, fixture_.at("losses").data<float>()[step], 1e-4) << "step " << step + 1;
+      if (step == 0) expect_near("gradient:", run.gradients());
+    }
+    expect_near("final:", run.weights());
+    expect_near("final:", run.states());
+    expect_whole_model(run.weights());
+  }
+
+  void expect_near(const std::string& kind, const named_tensors& found) {
+    for (const auto& [name, value] : found) {
+      if (value.type() != dtype::f32) continue; // num_batches_tracked
+      ASSERT_TRUE(fixture_.contains(kind + name)) << name;
+      const auto wanted = read_expectation(fixture_.at(kind + name));
+      const double error = std::sqrt(squared_difference(name, value, wanted)) / wanted.norm;
+      EXPECT_LE(error, sketch_slack * (3 * wanted.own_error + 1e-5)) << kind << name;
+    }
+  }
+
+  void expect_whole_model(const named_tensors& weights) {
+    double squares = 0;
+    double norm = 0;
+    for (const auto& [name, value] : weights) {
+      const auto wanted = read_expectation(fixture_.at("final:" + name));
+      squares += squared_difference(name, value, wanted);
+      norm += wanted.norm * wanted.norm;
+    }
+    EXPECT_LE(std::sqrt(squares / norm), sketch_slack * (3 * fixture_.at("whole_error").data<float>()[0] + 1e-5));
+  }
+
+  memory_pool pool_;
+  std::shared_ptr<device> device_;
+  named_tensors fixture_;
+  std::shared_ptr<const model> network_;
+};
+
+TEST_P(Parity, GradientsLossesAndTenStepsArePyTorchs) {
+  const auto worker = device_->create_stream({.name = "parity", .threads = 1, .reference = GetParam().reference});
+  worker->run([&](backend& ops) { train(ops); });
+}
+
+TEST_P(Parity, FixtureCoversEveryParameter) {
+  for (int layer = 0; layer < static_cast<int>(network_->layers().size()); ++layer) {
+    for (const auto& spec : network_->parameters(layer)) {
+      EXPECT_TRUE(fixture_.contains("gradient:" + spec.name)) << spec.name;
+      EXPECT_TRUE(fixture_.contains("final:" + spec.name)) << spec.name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, Parity,
+    testing::Values(parity_case{"lenet", 1.0, 0.01F, false}, parity_case{"lenet", 1.0, 0.01F, true},
+                    parity_case{"resnet18", 0.125, 0.001F, false}, parity_case{"resnet18", 0.125, 0.001F, true}),
+    [](const auto& test) { return std::string(test.param.model) + (test.param.reference ? "Reference" : "Cpu"); });
+
+} // namespace
+} // namespace penstock

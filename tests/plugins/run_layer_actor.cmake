@@ -1,0 +1,18 @@
+# Runs the example with a layer actor twice: every message passes it once, and its run repeats bit for bit. Needs PROGRAM.
+foreach(round IN ITEMS first second)
+  execute_process(COMMAND ${PROGRAM} synthetic 12 pool2 RESULT_VARIABLE code OUTPUT_VARIABLE ${round} ERROR_VARIABLE errors)
+  if(NOT code EQUAL 0)
+    message(FATAL_ERROR "layer_actor ended with ${code}\n${errors}")
+  endif()
+endforeach()
+# 12 minibatches of 32 samples of [16, 5, 5] values of four bytes.
+if(NOT first MATCHES "behind pool2: 12 activations of 614400 bytes, 307200 saved by bf16; 12 gradients")
+  message(FATAL_ERROR "the cut was not crossed as often as it should: ${first}")
+endif()
+if(NOT first STREQUAL second)
+  message(FATAL_ERROR "two runs differ:\n${first}${second}")
+endif()
+execute_process(COMMAND ${PROGRAM} synthetic 12 pool9 RESULT_VARIABLE code ERROR_VARIABLE errors)
+if(NOT code EQUAL 2 OR NOT errors MATCHES "^layer_actor: AFTER_LAYER is 'pool9'[^\n]*\n$")
+  message(FATAL_ERROR "a layer that is not there: wanted exit code 2 and one line, found ${code} and '${errors}'")
+endif()

@@ -1,0 +1,275 @@
+// Good histories of every schedule pass; each kind of fault is found and named.
+#include "actors/trace/history.hpp"
+#include "tests/trace/synthetic_run.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace penstock::actors {
+namespace {
+
+using planner::schedule_request;
+using testing::HasSubstr;
+using mode = planner::in_flight_spec::mode;
+
+std::string verdict(const synthetic_run& run) {
+  auto records = run.records;
+  std::stable_sort(records.begin(), records.end(),
+                   [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
+  return check_history(run.header, records).value_or("");
+}
+
+synthetic_run pipedream_run() {
+  return make_run({.name = "pipedream", .replicas = {1, 1, 1}}, {6, 5});
+}
+
+TEST(History, GoodRunsOfEveryScheduleHold) {
+  for (const auto& name : planner::schedule_names())
+    for (const auto& replicas :
+         std::vector<std::vector<int>>{{1}, {3}, {1, 1}, {1, 1, 1}, {2, 1}, {1, 2, 1}, {3, 1}, {2, 2}})
+      for (const auto credits : {mode::standard, mode::doubled, mode::full})
+        for (const int microbatches : {0, 4})
+          for (const int window : {0, 2}) {
+            schedule_request request{.name = name,
+                                     .replicas = replicas,
+                                     .microbatches = microbatches,
+                                     .in_flight = {credits, {}},
+                                     .window = window};
+            try {
+              planner::resolve_schedule(request);
+            } catch (const std::invalid_argument&) {
+              continue; // not a schedule for these replicas or micro-batches
+            }
+            ASSERT_EQ(verdict(make_run(request, {7, 1, 4})), "")
+                << name << " " << testing::PrintToString(replicas) << " M " << microbatches << " w " << window;
+          }
+}
+
+TEST(History, AnEmptyRunHolds) {
+  auto run = pipedream_run();
+  run.records.clear();
+  run.header.minibatches = 0;
+  EXPECT_EQ(verdict(run), "");
+}
+
+TEST(History, AResumedRunHoldsFromItsFirstMinibatch) {
+  auto run = pipedream_run();
+  for (const std::int64_t first : {-1, 40}) {
+    auto resumed = run;
+    for (auto& r : resumed.records) {
+      r.minibatch += 40;
+      if (r.version_read >= 0) r.version_read += 17;
+      if (r.version_written >= 0) r.version_written += 17;
+    }
+    resumed.header.first_minibatch = first;
+    resumed.header.minibatches += 40;
+    EXPECT_EQ(verdict(resumed), "");
+  }
+}
+
+TEST(History, FindsAMissingForward) {
+  auto run = pipedream_run();
+  run.erase(run.find(span_kind::forward, 1, 4));
+  EXPECT_EQ(verdict(run), "stage 1: no forward of minibatch 4");
+}
+
+TEST(History, FindsAMissingBackward) {
+  auto run = pipedream_run();
+  run.erase(run.find(span_kind::backward, 2, 10));
+  EXPECT_EQ(verdict(run), "stage 2: no backward of minibatch 10");
+}
+
+TEST(History, FindsAMinibatchThatNoStageSaw) {
+  auto run = pipedream_run();
+  std::erase_if(run.records, [](const auto& r) { return r.minibatch == 10; });
+  EXPECT_THAT(verdict(run), HasSubstr("no forward of minibatch 10"));
+}
+
+TEST(History, FindsARunThatIsNotThereAtAll) {
+  auto run = pipedream_run();
+  run.records.clear();
+  EXPECT_EQ(verdict(run), "no forward of minibatch 0 on any stage");
+}
+
+TEST(History, FindsASpanThatIsThereTwice) {
+  for (const auto kind : {span_kind::forward, span_kind::backward}) {
+    auto run = pipedream_run();
+    auto again = run.find(kind, 0, 3);
+    again.begin_ns = again.end_ns;
+    run.records.push_back(again);
+    EXPECT_EQ(verdict(run), "stage 0: " + std::string(name_of(kind)) + " of minibatch 3 a second time");
+  }
+}
+
+TEST(History, FindsABackwardOfAnotherVersionThanItsForward) {
+  auto run = pipedream_run();
+  auto& r = run.find(span_kind::backward, 0, 3);
+  const auto right = r.version_read;
+  r.version_read = right + 1;
+  EXPECT_EQ(verdict(run), "stage 0: backward of minibatch 3 read version " + std::to_string(right + 1) +
+                              ", its forward read " + std::to_string(right));
+}
+
+TEST(History, FindsAForwardOfAVersionTheScheduleDoesNotGiveIt) {
+  auto run = pipedream_run();
+  run.find(span_kind::forward, 0, 4).version_read -= 1;
+  run.find(span_kind::backward, 0, 4).version_read -= 1;
+  EXPECT_EQ(verdict(run), "stage 0: forward of minibatch 4 read version 1, the schedule gives it 2");
+}
+
+TEST(History, FindsAForwardAheadOfTheUpdateItNeeds) {
+  auto run = pipedream_run();
+  auto& update = run.find(span_kind::update, 2, 0);
+  update.end_ns = run.find(span_kind::forward, 2, 1).begin_ns + 1;
+  EXPECT_EQ(verdict(run), "stage 2: forward of minibatch 1 read version 1 before the update that writes it ended");
+}
+
+TEST(History, NaiveRunsMayReadTheNewestButNothingElse) {
+  auto run = make_run({.name = "pipedream-naive", .replicas = {1, 1, 1}}, {6});
+  EXPECT_NE(run.find(span_kind::backward, 0, 4).version_read, run.find(span_kind::forward, 0, 4).version_read);
+  run.find(span_kind::backward, 0, 4).version_read -= 1;
+  EXPECT_THAT(verdict(run), HasSubstr("stage 0: backward of minibatch 4 read version"));
+}
+
+TEST(History, FindsAnUpdateThatSkipsAVersion) {
+  auto run = pipedream_run();
+  run.find(span_kind::update, 1, 2).version_written = 5;
+  EXPECT_EQ(verdict(run), "stage 1: update from version 2 to 5, wanted from 2 to 3");
+}
+
+TEST(History, FindsAnUpdateThatOneReplicaLacks) {
+  auto run = make_run({.name = "pipedream", .replicas = {2, 1}}, {8});
+  run.erase(run.find(span_kind::update, 0, 6, -1, 1));
+  EXPECT_EQ(verdict(run), "stage 0 replica 1: no update to version 4");
+}
+
+TEST(History, FindsReplicasThatUpdateOnDifferentGroups) {
+  auto run = make_run({.name = "pipedream", .replicas = {2, 1}}, {8});
+  run.find(span_kind::update, 0, 4, -1, 1).minibatch = 5;
+  EXPECT_EQ(verdict(run), "stage 0 replica 1: update to version 3 is of minibatch 5, wanted 4");
+}
+
+TEST(History, FindsAMinibatchOnTheWrongReplica) {
+  auto run = make_run({.name = "pipedream", .replicas = {2, 1}}, {8});
+  run.find(span_kind::forward, 0, 3).replica = 0;
+  EXPECT_EQ(verdict(run), "stage 0 replica 0: forward of minibatch 3 belongs on replica 1");
+}
+
+TEST(History, DealsMinibatchesAnewAfterADrain) {
+  auto run = make_run({.name = "pipedream", .replicas = {2, 1}}, {3, 4});
+  EXPECT_EQ(run.find(span_kind::forward, 0, 3).replica, 0);
+  EXPECT_EQ(verdict(run), "");
+}
+
+TEST(History, FindsACreditThatIsExceeded) {
+  auto run = make_run({.name = "1f1b", .replicas = {1, 1}, .microbatches = 4}, {2});
+  auto& early = run.find(span_kind::forward, 1, 0, 1);
+  early.begin_ns = run.find(span_kind::forward, 1, 0, 0).end_ns;
+  early.end_ns = early.begin_ns + 5;
+  run.find(span_kind::backward, 1, 0, 0).begin_ns += 5;
+  run.find(span_kind::forward, 0, 0, 1).end_ns = early.begin_ns;
+  EXPECT_EQ(verdict(run),
+            "stage 1: forward of minibatch 0 micro-batch 1 is the replica's forward 2 without its backward, "
+            "its credit is 1");
+}
+
+TEST(History, FindsABackwardAheadOfItsForwardOrBehindItsUpdate) {
+  auto run = pipedream_run();
+  auto& early = run.find(span_kind::backward, 2, 0);
+  early.begin_ns = run.find(span_kind::forward, 2, 0).begin_ns - 1;
+  EXPECT_EQ(verdict(run), "stage 2: backward of minibatch 0 before its forward");
+  run = pipedream_run();
+  run.find(span_kind::backward, 0, 2).begin_ns = run.find(span_kind::update, 0, 2).begin_ns + 1;
+  EXPECT_EQ(verdict(run), "stage 0: backward of minibatch 2 after update to version 3, which sums it");
+  run = pipedream_run();
+  run.find(span_kind::backward, 0, 2).end_ns = run.find(span_kind::update, 0, 2).begin_ns + 1;
+  EXPECT_EQ(verdict(run), "stage 0: update to version 3 before the end of the backward of minibatch 2");
+}
+
+TEST(History, FindsActionsAfterTheEnd) {
+  auto run = pipedream_run();
+  auto late = run.find(span_kind::forward, 0, 10);
+  late.minibatch = 11;
+  late.begin_ns = run.records.back().end_ns + 10;
+  late.end_ns = late.begin_ns + 10;
+  run.records.push_back(late);
+  EXPECT_EQ(verdict(run), "stage 0: forward of minibatch 11 after the end: the run has 11 minibatches");
+}
+
+TEST(History, FindsWorkThatADrainShouldHaveEnded) {
+  auto run = pipedream_run();
+  auto& last = run.find(span_kind::update, 0, 5);
+  last.end_ns = run.find(span_kind::forward, 0, 6).begin_ns + 5;
+  EXPECT_THAT(verdict(run), HasSubstr("stage 0: forward of minibatch 6"));
+}
+
+TEST(History, FindsAForwardThatCannotHaveItsInputYet) {
+  auto run = pipedream_run();
+  auto& r = run.find(span_kind::forward, 1, 0);
+  r.begin_ns = run.find(span_kind::forward, 0, 0).begin_ns + 1;
+  EXPECT_EQ(verdict(run), "stage 1: forward of minibatch 0 before stage 0 sent what it needs");
+}
+
+TEST(History, FindsListsThatAreNotFollowed) {
+  auto run = make_run({.name = "gpipe", .replicas = {1, 1}, .microbatches = 3}, {2});
+  auto& a = run.find(span_kind::forward, 0, 1, 0);
+  auto& b = run.find(span_kind::forward, 0, 1, 1);
+  std::swap(a.microbatch, b.microbatch);
+  EXPECT_THAT(verdict(run), HasSubstr("micro-batch"));
+}
+
+TEST(History, FindsAMissingMicrobatch) {
+  auto run = make_run({.name = "1f1b", .replicas = {1, 1}, .microbatches = 3}, {2});
+  run.erase(run.find(span_kind::forward, 1, 1, 2));
+  EXPECT_THAT(verdict(run), HasSubstr("minibatch 1 micro-batch 2"));
+}
+
+TEST(History, RefusesAScheduleThatCannotBe) {
+  auto run = pipedream_run();
+  run.header.schedule = "pipedraem";
+  EXPECT_THAT(verdict(run), HasSubstr("did you mean 'pipedream'"));
+}
+
+TEST(History, AnyHeadersCountsCostNoMemory) {
+  auto run = pipedream_run();
+  run.header.minibatches = std::int64_t{1} << 52;
+  EXPECT_EQ(verdict(run), "stage 0: no forward of minibatch 11");
+  run.header.microbatches = 1 << 30;
+  EXPECT_EQ(verdict(run), "stage 0: no forward of minibatch 0 micro-batch 1");
+}
+
+TEST(History, DroppingAnySpanOrChangingAnyVersionIsNoticed) {
+  for (const auto& request : {schedule_request{.name = "pipedream", .replicas = {2, 1}},
+                              schedule_request{.name = "2bw", .replicas = {1, 1}, .microbatches = 2},
+                              schedule_request{.name = "1f1b", .replicas = {1, 2}, .microbatches = 3}}) {
+    const auto good = make_run(request, {4, 3});
+    ASSERT_EQ(verdict(good), "");
+    for (std::size_t i = 0; i < good.records.size(); ++i) {
+      if (good.records[i].kind == span_kind::send) continue;
+      auto dropped = good;
+      dropped.records.erase(dropped.records.begin() + static_cast<std::ptrdiff_t>(i));
+      EXPECT_NE(verdict(dropped), "") << request.name << " without record " << i;
+      auto changed = good;
+      changed.records[i].version_read += 1;
+      EXPECT_NE(verdict(changed), "") << request.name << " record " << i << " with another version";
+      auto doubled = good;
+      doubled.records.push_back(doubled.records[i]);
+      EXPECT_NE(verdict(doubled), "") << request.name << " record " << i << " twice";
+    }
+  }
+}
+
+TEST(History, IncompleteTracesAreCalledSo) {
+  const auto run = pipedream_run();
+  trace_file file{run.header, run.records, "2 records were dropped while recording"};
+  const auto found = check_history(file);
+  EXPECT_EQ(found.found, history_verdict::outcome::incomplete);
+  EXPECT_EQ(found.line, "the trace is incomplete: 2 records were dropped while recording");
+  file.missing.clear();
+  EXPECT_EQ(check_history(file).found, history_verdict::outcome::holds);
+}
+
+} // namespace
+} // namespace penstock::actors

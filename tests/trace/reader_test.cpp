@@ -1,0 +1,214 @@
+// What was written is read back; what is broken is refused in one line or called incomplete.
+#include "actors/trace/header_json.hpp"
+#include "actors/trace/history.hpp"
+#include "actors/trace/reader.hpp"
+#include "actors/trace/recorder.hpp"
+#include "kernels/check.hpp"
+#include "tests/trace/synthetic_run.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <sstream>
+#include <tuple>
+
+namespace penstock::actors {
+namespace {
+
+using testing::HasSubstr;
+
+auto key(const trace_record& r) {
+  return std::tuple(r.begin_ns, r.end_ns, r.stage, r.replica, r.kind, r.minibatch, r.microbatch, r.peer, r.reason);
+}
+
+std::vector<trace_record> sorted(std::vector<trace_record> records) {
+  std::sort(records.begin(), records.end(), [](const auto& a, const auto& b) { return key(a) < key(b); });
+  return records;
+}
+
+synthetic_run small_run() {
+  return make_run({.name = "pipedream", .replicas = {2, 1}}, {4, 3});
+}
+
+trace_file read(const std::string& bytes) {
+  std::istringstream in(bytes);
+  return read_trace(in, bytes.size(), "trace 'bytes'");
+}
+
+/// The error's message, "incomplete" or "complete".
+std::string outcome_of(const std::string& bytes) {
+  try {
+    const auto file = read(bytes);
+    check_history(file.header, file.records); // whatever is read can be judged
+    return file.complete() ? "complete" : "incomplete";
+  } catch (const error& refused) {
+    EXPECT_EQ(std::string(refused.what()).find('\n'), std::string::npos);
+    EXPECT_THAT(refused.what(), HasSubstr("trace 'bytes'"));
+    return refused.what();
+  }
+}
+
+std::string bytes_of(const synthetic_run& run) {
+  const scratch_file file("bytes.pftrace");
+  run.write(file.path());
+  return file.bytes();
+}
+
+TEST(Reader, ReadsBackWhatWasRecorded) {
+  const auto run = small_run();
+  const scratch_file file("round.pftrace");
+  run.write(file.path());
+  const auto read = read_trace(file.path());
+  EXPECT_TRUE(read.complete());
+  EXPECT_EQ(to_json(read.header), to_json(run.header));
+  EXPECT_EQ(sorted(read.records), sorted(run.records));
+  EXPECT_EQ(check_history(read).found, history_verdict::outcome::holds);
+}
+
+TEST(Reader, KeepsEveryFieldAtItsLimits) {
+  synthetic_run run;
+  run.header.model = "a \"model\"\n of any name \xff";
+  run.header.schedule = "pipedream";
+  run.header.replicas = {1, 300};
+  run.header.credits = {3, 1};
+  run.header.stage_layers = {"conv1 .. fc1", "fc2"};
+  run.header.minibatches = 7;
+  for (std::size_t k = 0; k < span_kinds; ++k)
+    for (std::size_t reason = 0; reason < wait_reasons; ++reason) {
+      trace_record r;
+      r.kind = static_cast<span_kind>(k);
+      r.reason = static_cast<wait_reason>(reason);
+      r.begin_ns = static_cast<std::int64_t>(100 * k + reason);
+      r.end_ns = r.begin_ns + 1'000'000'000'000;
+      run.records.push_back(r); // nothing applies: the source
+      r.stage = -2;
+      run.records.push_back(r);
+      r.stage = 1;
+      r.replica = 299;
+      r.peer = -2;
+      r.minibatch = r.version_read = r.version_written = r.bytes = std::int64_t{1} << 53;
+      r.microbatch = r.segment = std::numeric_limits<std::int32_t>::max();
+      r.mailbox_depth = std::numeric_limits<std::int16_t>::max();
+      run.records.push_back(r);
+    }
+  const scratch_file file("fields.pftrace");
+  run.write(file.path());
+  EXPECT_EQ(sorted(read_trace(file.path()).records), sorted(run.records));
+}
+
+TEST(Reader, AFileThatWasNotClosedIsReadAndCalledIncomplete) {
+  const auto run = small_run();
+  const scratch_file file("unclosed.pftrace");
+  {
+    trace_recorder recorder(file.path(), run.header);
+    for (const auto& r : run.records)
+      recorder.record(r);
+  }
+  const auto read = read_trace(file.path());
+  EXPECT_EQ(read.missing, "the run did not close it");
+  EXPECT_EQ(read.records.size(), run.records.size());
+  EXPECT_EQ(check_history(read).line, "the trace is incomplete: the run did not close it");
+}
+
+TEST(Reader, AFileThatBreaksOffIsReadAsFarAsItGoes) {
+  const auto bytes = bytes_of(make_run({.name = "pipedream", .replicas = {1, 1}}, {3}));
+  const auto all = sorted(read(bytes).records);
+  std::size_t most = 0;
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    const auto outcome = outcome_of(bytes.substr(0, length));
+    if (outcome == "incomplete") {
+      const auto part = sorted(read(bytes.substr(0, length)).records);
+      EXPECT_TRUE(std::includes(all.begin(), all.end(), part.begin(), part.end(),
+                                [](const auto& a, const auto& b) { return key(a) < key(b); }));
+      EXPECT_GE(part.size(), most);
+      most = part.size();
+    } else {
+      EXPECT_THAT(outcome, HasSubstr("no header")) << length;
+      EXPECT_EQ(most, 0U);
+    }
+  }
+  EXPECT_EQ(most, all.size());
+}
+
+TEST(Reader, ChangedBytesGiveAnErrorOrATrace) {
+  const auto bytes = bytes_of(small_run());
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int i = 0; i < 4000; ++i) {
+    auto changed = bytes;
+    for (auto count = 1 + random() % 4; count > 0; --count)
+      changed[random() % changed.size()] = static_cast<char>(random());
+    const auto outcome = outcome_of(changed);
+    refused += outcome == "complete" || outcome == "incomplete" ? 0 : 1;
+  }
+  EXPECT_GT(refused, 400);
+}
+
+TEST(Reader, DuplicatedAndMissingPiecesGiveAnErrorOrATrace) {
+  const auto bytes = bytes_of(small_run());
+  std::mt19937 random(2);
+  for (int i = 0; i < 2000; ++i) {
+    auto changed = bytes;
+    const auto at = random() % bytes.size();
+    const auto length = random() % 200;
+    if (i % 2 == 0)
+      changed.erase(at, length);
+    else
+      changed.insert(at, bytes.substr(random() % bytes.size(), length));
+    EXPECT_NE(outcome_of(changed), "");
+  }
+}
+
+TEST(Reader, RefusesWhatIsNoTrace) {
+  EXPECT_THAT(outcome_of(""), HasSubstr("no header, so not a Penstock trace"));
+  EXPECT_THAT(outcome_of("{\"traceEvents\":[]}"), HasSubstr("byte 0: not a packet of a Perfetto trace"));
+  EXPECT_THAT(outcome_of(std::string("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 10)),
+              HasSubstr("a packet of 9223372036854775807 bytes"));
+  EXPECT_THAT(outcome_of(std::string(64, '\xff')), HasSubstr("not a packet"));
+  std::mt19937 random(3);
+  for (int i = 0; i < 20'000; ++i) {
+    std::string noise("\x0a\x20");
+    for (int k = 0; k < 32; ++k)
+      noise.push_back(static_cast<char>(random()));
+    EXPECT_THAT(outcome_of(noise), HasSubstr("trace '"));
+  }
+  const scratch_file file("none.pftrace");
+  EXPECT_THROW(read_trace(file.path()), error);
+  EXPECT_THROW(read_trace(file.path().parent_path()), error);
+}
+
+TEST(Header, RefusesCountsThatDoNotFitTogether) {
+  const trace_header good = small_run().header;
+  const auto message = [](trace_header h) -> std::string {
+    try {
+      parse_header(to_json(h));
+      return "";
+    } catch (const error& refused) {
+      return refused.what();
+    }
+  };
+  EXPECT_EQ(message(good), "");
+  auto h = good;
+  h.credits.pop_back();
+  EXPECT_EQ(message(h), "trace header: 1 credits for 2 stages");
+  h = good;
+  h.replicas[1] = 0;
+  EXPECT_EQ(message(h), "trace header: a stage of 0 replicas, wanted 1 to 32767");
+  h = good;
+  h.credits[0] = 0;
+  EXPECT_EQ(message(h), "trace header: a credit of 0, wanted 1 or more");
+  h = good;
+  h.replicas.clear();
+  h.credits.clear();
+  h.stage_layers.clear();
+  EXPECT_EQ(message(h), "trace header: 0 stages, wanted 1 to 10000");
+  EXPECT_THROW(parse_header("{}"), error);
+  EXPECT_THROW(parse_header("nothing"), error);
+  EXPECT_THROW(parse_header(R"({"format":99999999999999999999})"), error);
+}
+
+} // namespace
+} // namespace penstock::actors

@@ -1,0 +1,137 @@
+// Shares, staleness, edges and sections of runs whose numbers are known by hand.
+#include "actors/trace/summary.hpp"
+#include "tests/trace/synthetic_run.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace penstock::actors {
+namespace {
+
+using testing::HasSubstr;
+
+trace_file file_of(const synthetic_run& run) {
+  return {run.header, run.records, {}};
+}
+
+TEST(Summary, BalancedPipedreamIsAlwaysBusyInSteadyState) {
+  const auto s = summarize(file_of(make_run({.name = "pipedream", .replicas = {1, 1, 1}}, {40, 40})));
+  EXPECT_TRUE(s.is_steady);
+  EXPECT_EQ(s.sections, 2);
+  for (const auto& stage : s.stages) {
+    EXPECT_GT(stage.busy(), 0.99);
+    ASSERT_TRUE(stage.ideal_bubble);
+    EXPECT_NEAR(stage.bubble(), *stage.ideal_bubble, 0.01);
+    EXPECT_NEAR(stage.forward_seconds, 1e-6, 1e-12);
+    EXPECT_NEAR(stage.backward_seconds, 2e-6, 1e-12);
+    EXPECT_NEAR(stage.update_seconds, 1e-7, 1e-12);
+    EXPECT_NEAR(stage.forward / stage.backward, 0.5, 0.02);
+  }
+  EXPECT_NEAR(s.minibatches_per_second, 1 / 3.1e-6, 0.03 / 3.1e-6);
+}
+
+TEST(Summary, GpipeShowsItsBubble) {
+  // Per minibatch a stage works M (F + B) of (M + n - 1) (F + B) [GPipe 2.3], the update apart.
+  const auto s = summarize(file_of(make_run({.name = "gpipe", .replicas = {1, 1}, .microbatches = 4}, {60})));
+  for (const auto& stage : s.stages) {
+    EXPECT_NEAR(stage.bubble(), 1.0 / 5, 0.02);
+    EXPECT_NEAR(*stage.ideal_bubble, stage.bubble(), 0.01);
+  }
+}
+
+TEST(Summary, ARunTooShortToBeSteadyIsTakenWhole) {
+  const auto s = summarize(file_of(make_run({.name = "pipedream", .replicas = {1, 1, 1}}, {1})));
+  EXPECT_FALSE(s.is_steady);
+  // 3 x 1000 forward, 3 x 2000 backward, one update of 100 at the end.
+  EXPECT_NEAR(s.run_seconds, 9.1e-6, 1e-12);
+  EXPECT_NEAR(s.stages[0].busy(), 3.1 / 9.1, 1e-9);
+  EXPECT_NEAR(*s.stages[0].ideal_bubble, 6.0 / 9.1, 1e-9);
+}
+
+TEST(Summary, StalenessIsThatOfTheSchedule) {
+  const auto pipedream = summarize(file_of(make_run({.name = "pipedream", .replicas = {1, 1, 1}}, {20})));
+  // Stage s misses K_s - 1 updates, the first ones fewer.
+  EXPECT_EQ(pipedream.stages[0].staleness, (std::map<std::int64_t, std::int64_t>{{0, 1}, {1, 1}, {2, 18}}));
+  EXPECT_EQ(pipedream.stages[1].staleness, (std::map<std::int64_t, std::int64_t>{{0, 1}, {1, 19}}));
+  EXPECT_EQ(pipedream.stages[2].staleness, (std::map<std::int64_t, std::int64_t>{{0, 20}}));
+  const auto flush = summarize(file_of(make_run({.name = "1f1b", .replicas = {1, 1}, .microbatches = 3}, {20})));
+  for (const auto& stage : flush.stages)
+    EXPECT_EQ(stage.staleness, (std::map<std::int64_t, std::int64_t>{{0, 60}}));
+  const auto two = summarize(file_of(make_run({.name = "2bw", .replicas = {1, 1}, .microbatches = 2}, {20})));
+  for (const auto& stage : two.stages)
+    EXPECT_EQ(stage.staleness, (std::map<std::int64_t, std::int64_t>{{0, 2}, {1, 38}}));
+}
+
+TEST(Summary, CountsEdgesFromTheSends) {
+  const auto s = summarize(file_of(make_run({.name = "pipedream", .replicas = {2, 1}}, {10})));
+  ASSERT_EQ(s.edges.size(), 2U);
+  EXPECT_EQ(s.edges.at({0, 1}).messages, 10);
+  EXPECT_EQ(s.edges.at({1, 0}).bytes, 640);
+}
+
+TEST(Summary, SharesOfWaitsAndMailboxDepths) {
+  synthetic_run run;
+  run.header.schedule = "pipedream";
+  run.header.replicas = {1};
+  run.header.credits = {1};
+  const auto add = [&](span_kind kind, wait_reason reason, std::int64_t begin, std::int64_t end, int depth) {
+    trace_record r;
+    r.kind = kind;
+    r.reason = reason;
+    r.stage = 0;
+    r.minibatch = 0;
+    r.microbatch = 0;
+    r.segment = 0;
+    r.begin_ns = begin;
+    r.end_ns = end;
+    r.mailbox_depth = static_cast<std::int16_t>(depth);
+    run.records.push_back(r);
+  };
+  add(span_kind::forward, wait_reason::none, 0, 20, 1);
+  add(span_kind::wait, wait_reason::no_input, 20, 50, 2);
+  add(span_kind::wait, wait_reason::no_credit, 50, 60, 3);
+  add(span_kind::backward, wait_reason::none, 60, 90, 6);
+  add(span_kind::update, wait_reason::none, 95, 100, -1);
+  const auto s = summarize(file_of(run));
+  const auto& stage = s.stages[0];
+  EXPECT_NEAR(stage.busy(), 0.55, 1e-9);
+  EXPECT_NEAR(stage.waits[static_cast<std::size_t>(wait_reason::no_input)], 0.3, 1e-9);
+  EXPECT_NEAR(stage.waits[static_cast<std::size_t>(wait_reason::no_credit)], 0.1, 1e-9);
+  EXPECT_NEAR(stage.other(), 0.05, 1e-9);
+  EXPECT_NEAR(stage.depth_mean, 3, 1e-9);
+  EXPECT_EQ(stage.depth_p99, 6);
+  EXPECT_EQ(stage.depth_max, 6);
+}
+
+TEST(Summary, TextAndJsonSayTheSame) {
+  const auto file = file_of(make_run({.name = "pipedream", .replicas = {2, 1}}, {30}));
+  const auto s = summarize(file);
+  const auto text = to_text(s, file);
+  for (const char* part : {"synthetic, schedule pipedream, 2 stages", "30 minibatches", "steady state is", "no input",
+                           "no credit", "version not ready", "ideal", "layer1", "stage 0 -> stage 1", "0: 30"})
+    EXPECT_THAT(text, HasSubstr(part));
+  const auto json = nlohmann::json::parse(to_json(s, file));
+  EXPECT_EQ(json.at("stages").size(), 2U);
+  EXPECT_DOUBLE_EQ(json.at("stages")[1].at("busy"), s.stages[1].busy());
+  EXPECT_EQ(json.at("stages")[1].at("staleness").at("0"), 30);
+  EXPECT_EQ(json.at("edges")[0].at("messages"), 30);
+}
+
+TEST(Summary, AScheduleWithoutAnIdealIsShownWithoutOne) {
+  auto run = make_run({.name = "pipedream", .replicas = {1, 1}}, {5});
+  run.header.schedule = "of tomorrow";
+  const auto file = file_of(run);
+  EXPECT_FALSE(summarize(file).stages[0].ideal_bubble);
+  EXPECT_THAT(to_text(summarize(file), file), HasSubstr(" -\n"));
+}
+
+TEST(Summary, NothingRecordedIsNoFault) {
+  synthetic_run run = make_run({.name = "pipedream", .replicas = {1, 1}}, {5});
+  run.records.clear();
+  const auto file = file_of(run);
+  EXPECT_THAT(to_text(summarize(file), file), HasSubstr("0.000 s of training"));
+}
+
+} // namespace
+} // namespace penstock::actors

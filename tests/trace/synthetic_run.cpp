@@ -1,0 +1,144 @@
+// Plays schedules segment by segment and notes what each replica did.
+#include "tests/trace/synthetic_run.hpp"
+
+#include "actors/trace/recorder.hpp"
+#include "planner/simulate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <unistd.h>
+
+namespace penstock::actors {
+
+namespace {
+
+span_kind kind_of(planner::action_kind kind) {
+  return kind == planner::action_kind::forward    ? span_kind::forward
+         : kind == planner::action_kind::backward ? span_kind::backward
+                                                  : span_kind::update;
+}
+
+/// The message that a forward or backward sends on, if a stage takes it.
+void add_send(std::vector<trace_record>& records, const trace_record& r, int stages) {
+  const int peer = r.kind == span_kind::forward ? r.stage + 1 : r.kind == span_kind::backward ? r.stage - 1 : -1;
+  if (peer < 0 || peer >= stages) return;
+  trace_record sent = r;
+  sent.kind = span_kind::send;
+  sent.begin_ns = r.end_ns;
+  sent.end_ns = r.end_ns + 1;
+  sent.peer = static_cast<std::int16_t>(peer);
+  sent.bytes = 64;
+  records.push_back(sent);
+}
+
+} // namespace
+
+synthetic_run make_run(const planner::schedule_request& request, const std::vector<std::int64_t>& segments) {
+  synthetic_run run;
+  const auto resolved = planner::resolve_schedule(request);
+  run.header.model = "synthetic";
+  run.header.schedule = resolved.name;
+  run.header.microbatches = resolved.microbatches;
+  run.header.window = resolved.window;
+  run.header.stashes_weights = resolved.stashes_weights;
+  run.header.first_minibatch = 0;
+  run.header.complete = true;
+  for (std::size_t s = 0; s < resolved.stages.size(); ++s) {
+    run.header.replicas.push_back(resolved.stages[s].replicas);
+    run.header.credits.push_back(resolved.stages[s].credit);
+    run.header.stage_layers.push_back("layer" + std::to_string(s));
+  }
+  const auto stages = static_cast<int>(resolved.stages.size());
+  std::vector<std::int64_t> versions(resolved.stages.size(), 0);
+  std::int64_t clock = 1'000'000;
+  for (std::size_t id = 0; id < segments.size(); ++id) {
+    auto part = request;
+    part.minibatches = segments[id];
+    const auto schedule = planner::make_schedule(part);
+    const std::vector<planner::stage_times> times(schedule.stages.size(),
+                                                  {.forward = 1000, .backward = 2000, .update = 100});
+    const auto played = planner::simulate(schedule, times);
+    auto after = versions;
+    for (const auto& span : played.spans) {
+      const auto base = versions[static_cast<std::size_t>(span.stage)];
+      const auto replicas = schedule.stages[static_cast<std::size_t>(span.stage)].replicas;
+      trace_record r;
+      r.kind = kind_of(span.what.kind);
+      r.begin_ns = clock + std::llround(span.begin);
+      r.end_ns = clock + std::llround(span.end);
+      r.stage = static_cast<std::int16_t>(span.stage);
+      r.replica = static_cast<std::int16_t>(span.replica);
+      r.segment = static_cast<std::int32_t>(id);
+      r.mailbox_depth = static_cast<std::int16_t>(span.what.minibatch % 3);
+      r.minibatch = run.header.minibatches + span.what.minibatch;
+      if (r.kind == span_kind::update) {
+        r.minibatch =
+            run.header.minibatches + span.what.minibatch * (schedule.updates.per_minibatch_group ? replicas : 1);
+        r.version_written = base + span.what.version;
+        r.version_read = r.version_written - 1;
+        after[static_cast<std::size_t>(span.stage)] =
+            std::max(after[static_cast<std::size_t>(span.stage)], r.version_written);
+      } else {
+        r.microbatch = span.what.microbatch;
+        r.version_read = base + span.what.version;
+      }
+      run.records.push_back(r);
+      add_send(run.records, r, stages);
+    }
+    versions = after;
+    clock += std::llround(played.makespan) + 5000;
+    run.header.minibatches += segments[id];
+  }
+  std::stable_sort(run.records.begin(), run.records.end(),
+                   [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
+  return run;
+}
+
+trace_record& synthetic_run::find(span_kind kind, int stage, std::int64_t minibatch, int microbatch, int replica) {
+  const auto at = std::find_if(records.begin(), records.end(), [&](const trace_record& r) {
+    return r.kind == kind && r.stage == stage && r.minibatch == minibatch &&
+           (microbatch < 0 || r.microbatch == microbatch) && (replica < 0 || r.replica == replica);
+  });
+  if (at == records.end()) throw std::out_of_range("no such record in the synthetic run");
+  return *at;
+}
+
+void synthetic_run::erase(const trace_record& r) {
+  records.erase(records.begin() + (&r - records.data()));
+}
+
+void synthetic_run::write(const std::filesystem::path& file) const {
+  trace_recorder recorder(file, header);
+  for (const auto& r : records)
+    recorder.record(r);
+  recorder.close(header.minibatches);
+}
+
+scratch_file::scratch_file(const std::string& name) {
+  static std::atomic<int> made{0};
+  path_ = std::filesystem::temp_directory_path() /
+          ("penstock-" + std::to_string(::getpid()) + "-" + std::to_string(++made) + "-" + name);
+}
+
+scratch_file::~scratch_file() {
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
+
+std::string scratch_file::bytes() const {
+  std::ifstream in(path_, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+void scratch_file::replace(const std::string& bytes) const {
+  std::ofstream(path_, std::ios::binary | std::ios::trunc)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+} // namespace penstock::actors

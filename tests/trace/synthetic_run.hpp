@@ -1,0 +1,44 @@
+// Histories without a run: the simulator's spans as the records that a perfect runtime would leave.
+#pragma once
+
+#include "actors/trace/record.hpp"
+#include "planner/schedule.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace penstock::actors {
+
+struct synthetic_run {
+  trace_header header;
+  std::vector<trace_record> records; ///< in order of begin
+
+  /// The place of a record. Fails the test when there is none.
+  trace_record& find(span_kind kind, int stage, std::int64_t minibatch, int microbatch = -1, int replica = -1);
+  void erase(const trace_record& r);
+  /// Records it all and closes the file.
+  void write(const std::filesystem::path& file) const;
+};
+
+/// One segment for each count in `segments`, with a pause between; a forward takes 1000 ns, a backward 2000, an update
+/// 100. Messages to the neighbours are sent with 64 bytes, and a stage waits for input in its first gap.
+synthetic_run make_run(const planner::schedule_request& request, const std::vector<std::int64_t>& segments);
+
+/// A file that goes with its test.
+class scratch_file {
+public:
+  explicit scratch_file(const std::string& name);
+  ~scratch_file();
+  scratch_file(const scratch_file&) = delete;
+  scratch_file& operator=(const scratch_file&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+  std::string bytes() const;
+  void replace(const std::string& bytes) const;
+
+private:
+  std::filesystem::path path_;
+};
+
+} // namespace penstock::actors

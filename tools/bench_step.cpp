@@ -1,0 +1,194 @@
+// Times training steps of a whole model on one stream; tools/bench_step.py drives it beside PyTorch.
+#include "apps/models/registry.hpp"
+#include "kernels/check.hpp"
+#include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/initialise.hpp"
+#include "kernels/loss.hpp"
+#include "kernels/optimizer.hpp"
+#include "kernels/segment.hpp"
+#include "kernels/stream.hpp"
+
+#include <chrono>
+#include <ctime>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <random>
+
+namespace {
+
+using namespace penstock;
+
+struct options {
+  std::string model = "resnet50";
+  std::int64_t batch = 8;
+  std::int64_t image_size = 224;
+  int threads = 1;
+  int layer_steps = 0; // > 0: print where the time goes, by kind of layer, and end
+};
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Processor time of this thread: what a step costs even while others use the machine.
+double thread_seconds() {
+  timespec t{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// Everything that one training step of a model reads and writes. Used on the stream's thread.
+class training {
+public:
+  training(backend& ops, const options& o)
+      : model_(std::make_shared<const model>(apps::find_model(o.model).build(
+            {.image_size = o.image_size, .classes = 1000, .dropout = 0}))),
+        whole_(model_, 0, static_cast<int>(model_->layers().size())), batch_(o.batch),
+        optimizer_(make_optimizer({.momentum = 0.9F})) {
+    auto& pool = ops.device().memory();
+    const auto formats = whole_.parameter_formats(ops);
+    for (std::size_t i = 0; i < formats.size(); ++i) {
+      const auto& p = whole_.parameters()[i];
+      tensor plain = ops.allocate(dtype::f32, p.spec.dims, memory_use::scratch);
+      initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, p.spec.init, 1, p.name);
+      weights_.push_back(ops.reorder(plain, formats[i], memory_use::weights));
+    }
+    const auto initial = initial_states(*model_, pool);
+    for (const auto& s : whole_.states()) states_.push_back(initial.at(s.name));
+    optimizer_states_.resize(weights_.size());
+    input_ = tensor::allocate(pool, dtype::f32, {batch_, 3, o.image_size, o.image_size}, memory_use::scratch);
+    labels_ = tensor::allocate(pool, dtype::i64, {batch_}, memory_use::scratch);
+    std::mt19937 engine(1);
+    std::normal_distribution<float> value;
+    for (std::int64_t i = 0; i < input_.elements(); ++i) input_.data<float>()[i] = value(engine);
+    for (std::int64_t i = 0; i < batch_; ++i) labels_.data<std::int64_t>()[i] = (i * 37) % 1000;
+  }
+
+  double step(backend& ops) {
+    call_.minibatch++;
+    segment_activations keep;
+    auto outputs = whole_.forward(ops, call_, {input_}, weights_, states_, &keep);
+    const softmax_cross_entropy head;
+    const auto loss = head.forward(ops, outputs[0], labels_);
+    outputs.clear();
+    std::vector<tensor> gradients(weights_.size());
+    whole_.backward(ops, call_, {head.backward(ops, loss, 1.0F / static_cast<float>(batch_))}, weights_,
+                    std::move(keep), gradients);
+    const double start = thread_seconds();
+    for (std::size_t i = 0; i < weights_.size(); ++i)
+      optimizer_->step(ops, 1e-3F, 1.0F, true, weights_[i], gradients[i], optimizer_states_[i], weights_[i]);
+    update_seconds += thread_seconds() - start;
+    return loss.metrics.loss_sum / static_cast<double>(batch_);
+  }
+
+  // Forward, and twice that for the two gradients.
+  double step_flops() const {
+    double forward = 0;
+    for (int l = 0; l < whole_.last(); ++l)
+      forward += model_->layers()[static_cast<std::size_t>(l)].op->forward_flops(model_->input_specs(l, batch_));
+    return 3 * forward;
+  }
+
+  void observe(std::function<void(int, bool, double)> observer) { call_.observe = std::move(observer); }
+  const model& network() const { return *model_; }
+  double update_seconds = 0;
+
+private:
+  std::shared_ptr<const model> model_;
+  segment whole_;
+  std::int64_t batch_;
+  std::unique_ptr<optimizer> optimizer_;
+  segment_call call_{.seed = 1};
+  std::vector<tensor> weights_, states_;
+  std::vector<optimizer_state> optimizer_states_;
+  tensor input_, labels_;
+};
+
+// Where the calling thread's time goes, by layer and by kind of layer: the fastest of several steps.
+void report_layers(backend& ops, training& run, int steps) {
+  std::map<std::pair<int, bool>, double> fastest; // by layer and direction
+  double last = 0;
+  run.observe([&](int layer, bool backward, double) {
+    const double seconds = thread_seconds() - last;
+    last += seconds;
+    const auto [entry, is_new] = fastest.emplace(std::pair(layer, backward), seconds);
+    entry->second = std::min(entry->second, seconds);
+  });
+  double update = 1e9;
+  for (int i = 0; i < steps; ++i) {
+    run.update_seconds = 0;
+    last = thread_seconds();
+    run.step(ops);
+    update = std::min(update, run.update_seconds);
+  }
+  std::map<std::string, double> kinds{{"update", update}};
+  double total = update;
+  for (const auto& [where, seconds] : fastest) {
+    const auto& l = run.network().layers()[static_cast<std::size_t>(where.first)];
+    const std::string direction = where.second ? " backward" : " forward";
+    std::printf("%9.2f ms  %s%s\n", seconds * 1e3, l.name.c_str(), direction.c_str());
+    kinds[std::string(l.op->kind()) + direction] += seconds;
+    total += seconds;
+  }
+  for (const auto& [name, seconds] : kinds)
+    std::printf("%9.2f ms %5.1f%%  all %s\n", seconds * 1e3, 100 * seconds / total, name.c_str());
+  std::printf("%9.2f ms in all\n", total * 1e3);
+}
+
+options parse(int argc, char** argv) {
+  options o;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i], value = argv[i + 1];
+    if (name == "--model") o.model = value;
+    else if (name == "--batch") o.batch = std::stoll(value);
+    else if (name == "--image-size") o.image_size = std::stoll(value);
+    else if (name == "--threads") o.threads = std::stoi(value);
+    else if (name == "--layers") o.layer_steps = std::stoi(value);
+    else throw usage_error("unknown option '" + name + "'; there are --model, --batch, --image-size, --threads, --layers");
+  }
+  return o;
+}
+
+// One step for each line that comes in, one line of JSON back.
+void serve(stream& one, training& run) {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    double seconds = 0, library = 0, loss = 0;
+    const std::clock_t cpu_start = std::clock();
+    one.run([&](backend& ops) {
+      const double before = seconds_in_library(ops), start = now();
+      loss = run.step(ops);
+      seconds = now() - start;
+      library = seconds_in_library(ops) - before;
+    });
+    std::printf("{\"seconds\": %.6f, \"cpu_seconds\": %.6f, \"library_seconds\": %.6f, \"flops\": %.0f, \"loss\": %.6f}\n", seconds,
+                static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC, library, run.step_flops(), loss);
+    std::fflush(stdout);
+  }
+}
+
+} // namespace
+
+int main(int argc, char** argv) try {
+  const options o = parse(argc, argv);
+  const auto machine = open_device({});
+  const auto one = machine->create_stream({.name = "bench", .threads = o.threads});
+  std::unique_ptr<training> run;
+  one->run([&](backend& ops) { run = std::make_unique<training>(ops, o); });
+  if (o.layer_steps > 0)
+    one->run([&](backend& ops) {
+      run->step(ops);
+      report_layers(ops, *run, o.layer_steps);
+    });
+  else
+    serve(*one, *run);
+  one->run([&](backend&) { run.reset(); });
+  return 0;
+} catch (const usage_error& e) {
+  std::fprintf(stderr, "bench_step: %s\n", e.what());
+  return 2;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "bench_step: %s\n", e.what());
+  return 1;
+}
