@@ -25,6 +25,8 @@ public:
   void drain();
   void admitted(const admitted_msg& m);
   void part_done();
+  void finish_segment();
+  void finish_evaluation();
   void norm(const norm_msg& m);
   void evaluate(const start_evaluation_msg& m);
   void evaluated(const evaluated_msg& m);
@@ -59,6 +61,8 @@ private:
   std::size_t parts_ = 0;
   std::size_t parts_done_ = 0;
   bool working_ = false;
+  bool evaluating_ = false;
+  std::optional<evaluated_msg> evaluation_;
   std::vector<std::vector<double>> squares_; // of one update, per stage
   std::size_t squares_in_ = 0;
 
@@ -172,7 +176,12 @@ void coordinator::admitted(const admitted_msg& m) {
 }
 
 void coordinator::part_done() {
-  if (++parts_done_ < parts_ || !working_) return;
+  ++parts_done_;
+  if (evaluating_) finish_evaluation();
+  else if (working_ && parts_done_ == parts_) finish_segment();
+}
+
+void coordinator::finish_segment() {
   working_ = false;
   const auto trained = run_->plan.minibatches;
   run_.reset();
@@ -196,7 +205,8 @@ void coordinator::norm(const norm_msg& m) {
 
 void coordinator::evaluate(const start_evaluation_msg& m) {
   reply_to_ = m.reply_to;
-  working_ = true;
+  working_ = evaluating_ = true;
+  parts_done_ = 0;
   progress_at_ = clock::now();
   constexpr std::int64_t segment = -1; // evaluations lie between segments
   memory_pool pool;
@@ -213,8 +223,16 @@ void coordinator::evaluate(const start_evaluation_msg& m) {
 }
 
 void coordinator::evaluated(const evaluated_msg& m) {
-  working_ = false;
-  caf::anon_send(reply_to_, m);
+  evaluation_ = m;
+  finish_evaluation();
+}
+
+// The total is there and the source has its credits back, so that training finds the pipeline empty.
+void coordinator::finish_evaluation() {
+  if (!evaluation_ || parts_done_ < 1) return;
+  working_ = evaluating_ = false;
+  caf::anon_send(reply_to_, *evaluation_);
+  evaluation_.reset();
 }
 
 // -- failure ------------------------------------------------------------------------------

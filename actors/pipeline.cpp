@@ -53,7 +53,7 @@ private:
 std::vector<tensor> initial_replica_states(const segment& layers, memory_pool& pool) {
   std::vector<tensor> states;
   for (const auto& s : layers.states()) {
-    auto t = tensor::allocate(pool, s.spec.type, s.spec.dims, memory_use::weights);
+    auto t = tensor::allocate(pool, s.spec.type, s.spec.dims, memory_use::optimizer_state);
     if (s.spec.type == dtype::i64) std::fill_n(t.data<std::int64_t>(), t.elements(), static_cast<std::int64_t>(s.spec.initial));
     else std::fill_n(t.data<float>(), t.elements(), s.spec.initial);
     states.push_back(std::move(t));

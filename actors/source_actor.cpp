@@ -143,7 +143,7 @@ void source::pump() {
   }
   if (reported_ || returned_ < total_) return;
   reported_ = true;
-  if (base_.mode == phase::training) caf::anon_send(context_->coordinator, part_done_msg{who_});
+  caf::anon_send(context_->coordinator, part_done_msg{who_});
 }
 
 void source::admit(load_reply_msg m) {

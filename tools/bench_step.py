@@ -89,7 +89,7 @@ def serve_torch(options):
 
 class Server:
     def __init__(self, command):
-        environment = dict(os.environ, OMP_NUM_THREADS="2")
+        environment = dict(os.environ, OMP_NUM_THREADS=str(os.cpu_count()))
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
     def step(self, line=""):
@@ -111,7 +111,7 @@ def measure(options, model, threads, peak):
     theirs = Server([sys.executable, __file__, "--serve", model, "--serve-threads", str(threads), "--torch",
                      options.torch, *geometry])
     sides = {"penstock": lambda: ours.step()}
-    for layout in ["default", "channels_last"]:
+    for layout in options.layouts:
         for optimizer in options.optimizers:
             sides[f"torch {layout} {optimizer}"] = lambda line=f"{layout} {optimizer}": theirs.step(line)
     for step in sides.values():  # shapes become known, memory is taken
@@ -148,6 +148,7 @@ def main():
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--optimizers", nargs="+", default=["plain", "fused"], help="PyTorch's SGD: plain, fused")
+    parser.add_argument("--layouts", nargs="+", default=["default", "channels_last"])
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--serve-threads", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()

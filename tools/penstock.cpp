@@ -1,4 +1,5 @@
 // The bundled tool: lists models, trains them, reads traces, draws schedules.
+#include "actors/trace/command.hpp"
 #include "apps/runner/exit_codes.hpp"
 #include "apps/runner/run_app.hpp"
 #include "kernels/check.hpp"
@@ -6,6 +7,7 @@
 #include "tools/commands.hpp"
 
 #include <cstdio>
+#include <iostream>
 #include <vector>
 
 namespace {
@@ -36,6 +38,7 @@ int run_command(int argc, char** argv) {
   if (name == "models") return tools::models_command(arguments);
   if (name == "train") return train_command(argc, argv);
   if (name == "schedule") return tools::schedule_command(arguments);
+  if (name == "trace") return actors::trace_command(arguments, std::cout, std::cerr);
   if (name == "version" || name == "--version") {
     std::puts("penstock " PENSTOCK_VERSION);
     return apps::done;

@@ -17,11 +17,11 @@ namespace {
 using records_view = std::vector<const trace_record*>;
 constexpr std::int64_t at_the_end = std::numeric_limits<std::int64_t>::max();
 
-/// Keeps the violation that began first. A list that is not followed counts only when nothing else is wrong: what is
-/// missing or doubled puts all that follows out of place.
+/// Keeps the violation that began first. A credit or a list that is not kept counts only when nothing else is wrong:
+/// what is missing or doubled puts all that follows out of place.
 class violations {
 public:
-  enum class weight : std::uint8_t { order, fault };
+  enum class weight : std::uint8_t { consequence, fault };
   void add(std::int64_t time_ns, std::string line, weight w = weight::fault) {
     if (first_ && (w < weight_ || (w == weight_ && first_->first <= time_ns))) return;
     first_.emplace(time_ns, std::move(line));
@@ -31,7 +31,7 @@ public:
 
 private:
   std::optional<std::pair<std::int64_t, std::string>> first_;
-  weight weight_ = weight::order;
+  weight weight_ = weight::consequence;
 };
 
 /// Minibatches [first, end), between two drains.
@@ -131,8 +131,10 @@ void stage_check::take_forward(const trace_record& r) {
   if (const trace_record* backward = backwards_[static_cast<std::size_t>(index_of(r))])
     fail(*backward, micro_name(header_, *backward) + " before its forward");
   if (++held_ > plan().credit)
-    fail(r, micro_name(header_, r) + " is the replica's forward " + std::to_string(held_) +
-                " without its backward, its credit is " + std::to_string(plan().credit));
+    found_.add(r.begin_ns,
+               who(r.replica) + micro_name(header_, r) + " is the replica's forward " + std::to_string(held_) +
+                   " without its backward, its credit is " + std::to_string(plan().credit),
+               violations::weight::consequence);
   const auto listed = versions_.find({r.minibatch - range_.first, r.microbatch});
   if (listed != versions_.end() && r.version_read != base_ + listed->second.first)
     fail(r, micro_name(header_, r) + " read version " + std::to_string(r.version_read) + ", the schedule gives it " +
@@ -201,7 +203,7 @@ void stage_check::follow_list(const trace_record& r) {
              who(r.replica) + micro_name(header_, r) + " where the schedule has the " +
                  (is_forward ? "forward" : "backward") + " of " +
                  micro_name(header_, range_.first + listed.minibatch, listed.microbatch),
-             violations::weight::order);
+             violations::weight::consequence);
 }
 
 void stage_check::walk_replica(int replica, const records_view& records) {

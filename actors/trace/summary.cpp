@@ -238,7 +238,7 @@ void add_ideal(const trace_file& file, bool is_steady, std::vector<stage_summary
     std::vector<stage_summary> ideal(stages.size());
     add_shares(file.header, records, sections, ideal);
     for (std::size_t i = 0; i < stages.size(); ++i)
-      stages[i].ideal_bubble = std::max(0.0, ideal[i].bubble());
+      stages[i].ideal_bubble = ideal[i].bubble();
   } catch (const std::logic_error&) {
     // std::invalid_argument is one: a schedule that this version does not know has no ideal.
   }

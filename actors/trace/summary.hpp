@@ -23,7 +23,7 @@ struct stage_summary {
   double all_reduce = 0;
   std::array<double, wait_reasons> waits{}; ///< by wait_reason; the first one, without a reason, stays 0
   double busy() const { return forward + backward + update; }
-  double bubble() const { return 1 - busy(); }
+  double bubble() const { return busy() < 1 ? 1 - busy() : 0; }
   double other() const; ///< neither busy nor known to wait
 
   std::optional<double> ideal_bubble; ///< of the simulated schedule with the three times that follow

@@ -23,8 +23,10 @@ std::string percent(double share) {
   return format("%.1f%%", 100 * share);
 }
 
-/// Columns as wide as their widest cell; the first `left` ones are set to the left.
-std::string table(const std::vector<row>& rows, std::size_t left) {
+enum class last_column : std::uint8_t { right, left };
+
+/// Columns as wide as their widest cell; the first `left` ones, and the last one if told, are set to the left.
+std::string table(const std::vector<row>& rows, std::size_t left, last_column last = last_column::right) {
   std::vector<std::size_t> widths;
   for (const auto& cells : rows)
     for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -37,7 +39,8 @@ std::string table(const std::vector<row>& rows, std::size_t left) {
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const std::string space(widths[i] - cells[i].size(), ' ');
       line += i == 0 ? "" : "  ";
-      line += i < left ? cells[i] + space : space + cells[i];
+      const bool is_left = i < left || (last == last_column::left && i + 1 == cells.size());
+      line += is_left ? cells[i] + space : space + cells[i];
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line;
@@ -87,7 +90,7 @@ std::string time_table(const trace_summary& s) {
                     format("%.2f", stage.depth_mean), std::to_string(stage.depth_p99), std::to_string(stage.depth_max),
                     staleness.empty() ? "-" : staleness});
   }
-  return table(rows, 1);
+  return table(rows, 1, last_column::left);
 }
 
 std::string place_name(int stage) {
@@ -108,7 +111,7 @@ std::string to_text(const trace_summary& s, const trace_file& file) {
   const auto& h = file.header;
   std::string text = h.model;
   text += ", schedule " + h.schedule;
-  text += format(", %zu stages, %d micro-batches a minibatch", h.replicas.size(), h.microbatches);
+  text += format(", %zu stages, micro-batches per minibatch: %d", h.replicas.size(), h.microbatches);
   if (h.minibatches >= 0)
     text += format(", %lld minibatches",
                    static_cast<long long>(h.minibatches - std::max<std::int64_t>(0, h.first_minibatch)));
@@ -119,7 +122,8 @@ std::string to_text(const trace_summary& s, const trace_file& file) {
                       : format("no steady state, so of all %.3f s: ", s.steady_seconds);
   text += format("%.2f minibatches/s\n", s.minibatches_per_second);
   if (s.is_steady)
-    text += "(between two drains: from the last replica's first backward to the first last forward of stage 0)\n";
+    text += "(of each segment between drains: after every replica's first backward, until stage 0 begins its last "
+            "forward)\n";
   text.append("\n").append(share_table(s, h)).append("\n").append(time_table(s));
   if (!s.edges.empty()) text.append("\n").append(edge_table(s));
   return text;

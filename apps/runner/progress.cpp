@@ -59,6 +59,7 @@ void progress::step(const actors::step_event& e) {
   const bool due = now - last_ >= (live_ ? clock::duration(live_interval) : clock::duration(plain_interval));
   if (!due && !is_epoch_end(e)) return;
   last_ = now;
+  if (!live_ || is_epoch_end(e)) return print(plain_line(e));
   draw(e);
 }
 
@@ -68,18 +69,28 @@ double progress::seconds_left(const actors::step_event& e) const {
   return seconds / static_cast<double>(e.step - first_step_ + 1) * static_cast<double>(e.total_steps - e.step);
 }
 
-void progress::draw(const actors::step_event& e) {
+std::string progress::head(const actors::step_event& e) const {
+  return fmt::format("epoch {}/{}  step {:>{}}/{}", e.epoch + 1, std::max(epochs_, e.epoch + 1), e.step,
+                     fmt::formatted_size("{}", e.total_steps), e.total_steps);
+}
+
+std::string progress::tail(const actors::step_event& e) const {
   const auto mean = [this](double sum) { return sum / static_cast<double>(std::max<std::int64_t>(counted_, 1)); };
-  const auto head = fmt::format("epoch {}/{}  step {:>{}}/{}", e.epoch + 1, std::max(epochs_, e.epoch + 1), e.step,
-                                fmt::formatted_size("{}", e.total_steps), e.total_steps);
-  const auto tail = fmt::format("loss {:.4f}  acc {:5.1f} %  {:.0f} samples/s  {} left", mean(loss_),
-                                100 * mean(accuracy_), e.samples_per_s, countdown_text(seconds_left(e)));
-  if (!live_) return print(head + "  " + tail);
+  return fmt::format("loss {:.4f}  acc {:5.1f} %  {:.0f} samples/s  {} left", mean(loss_), 100 * mean(accuracy_),
+                     e.samples_per_s, countdown_text(seconds_left(e)));
+}
+
+std::string progress::plain_line(const actors::step_event& e) const { return head(e) + "  " + tail(e); }
+
+void progress::draw(const actors::step_event& e) {
+  const auto left = head(e) + "  ";
+  const auto right = tail(e);
   const auto columns = terminal_columns(out_) - 1; // the last column would wrap on some terminals
-  const auto room = columns > head.size() + tail.size() + 6 ? columns - head.size() - tail.size() - 6 : 0;
-  auto line = head + "  ";
-  if (room >= 4) line += bar(part_of(e.step, e.total_steps), std::min<std::size_t>(room, 30)) + "  ";
-  line += tail;
+  const auto used = left.size() + right.size() + 4;
+  auto line = left;
+  if (columns >= used + 4)
+    line += bar(part_of(e.step, e.total_steps), std::min<std::size_t>(columns - used, 30)) + "  ";
+  line += right;
   std::fprintf(out_, "\r%s\x1b[K", line.substr(0, columns).c_str());
   std::fflush(out_);
   drawn_ = true;

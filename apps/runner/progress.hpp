@@ -27,6 +27,9 @@ public:
   void finish(); ///< takes the live line away
 
 private:
+  std::string head(const actors::step_event& event) const;
+  std::string tail(const actors::step_event& event) const;
+  std::string plain_line(const actors::step_event& event) const;
   void draw(const actors::step_event& event);
   void print(const std::string& line);
   void clear();

@@ -1,4 +1,4 @@
-"""Penstock's generator of starting values (kernels/initialise.hpp) in NumPy, so that fixtures need not store weights."""
+"""Penstock's generator of starting values (kernels/initialise.hpp) in NumPy: fixtures need not store weights."""
 
 import numpy as np
 

@@ -109,7 +109,7 @@ def train(net, inputs, targets, batch, learning_rate, momentum, weight_decay=0.0
 def float32_runs(net, inputs, targets, *rates):
     """`train` in the ways in which PyTorch computes in float32: default, channels_last, and without oneDNN.
 
-    A rounding that turns a ReLU or moves a maximum changes a gradient far beyond rounding, so one run alone may be lucky.
+    Rounding that opens or shuts a ReLU changes gradients far beyond rounding, so that one run alone may be lucky.
     """
     yield train(copy.deepcopy(net), inputs, targets, *rates)
     last = torch.channels_last

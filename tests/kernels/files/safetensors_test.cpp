@@ -102,119 +102,116 @@ TEST(Safetensors, RefusesNamesThatCannotBeWritten) {
   EXPECT_THAT(folder.names(), IsEmpty());
 }
 
-struct broken_file {
+// The header as text; what does not begin with '{' goes into {"w":{...}}, and $ stands for the fields of a good tensor.
+struct broken_header {
   const char* name;
-  std::string bytes;
+  const char* header;
+  const char* data;
   const char* wanted; // part of the message
 };
 
-std::string one(const std::string& fields, const std::string& data = "abcd") {
-  return file_of("{\"w\":{" + fields + "}}", data);
+constexpr broken_header broken_headers[] = {
+    {"NotJson", R"({"a)", "", "not valid JSON"},
+    {"JsonTwice", "{}{}", "", "not valid JSON"},
+    {"NotUtf8", "{\"\xff\":{$}}", "abcd", "not valid JSON"},
+    {"HugeNumber", R"("dtype":"F32","shape":[1e999],"data_offsets":[0,4])", "abcd", "not valid JSON"},
+    {"TensorIsNumber", R"({"w":3})", "", "tensor \"w\" holds a number where none belongs"},
+    {"TensorIsNull", R"({"w":null})", "", "holds null"},
+    {"TensorIsArray", R"({"w":[]})", "", "holds an array"},
+    {"DeepObjects", R"({"w":{"shape":{"x":{}}}})", "", "holds an object"},
+    {"NewlineInName", R"({"a\nb":3})", "", R"(tensor "a\nb" holds)"},
+    {"NoDtype", R"("shape":[1],"data_offsets":[0,4])", "abcd", "tensor \"w\" lacks dtype"},
+    {"NoShape", R"("dtype":"F32","data_offsets":[0,4])", "abcd", "tensor \"w\" lacks shape"},
+    {"NoOffsets", R"("dtype":"F32","shape":[1])", "abcd", "tensor \"w\" lacks data_offsets"},
+    {"UnknownField", R"($,"extra":1)", "abcd", "the unknown field \"extra\""},
+    {"FieldTwice", R"($,"shape":[1])", "abcd", "has shape twice"},
+    {"TensorTwice", R"({"w":{$},"w":{$}})", "abcd", "tensor \"w\" appears twice"},
+    {"TensorTwiceByEscape", R"({"w":{$},"\u0077":{$}})", "abcd", "appears twice"},
+    {"MetadataTwice", R"({"__metadata__":{},"__metadata__":{}})", "", "appears twice"},
+    {"MetadataKeyTwice", R"({"__metadata__":{"a":"1","a":"2"}})", "", "metadata \"a\" appears twice"},
+    {"MetadataNotText", R"({"__metadata__":{"a":1}})", "", "wanted strings only"},
+    {"MetadataNoObject", R"({"__metadata__":"a"})", "", "wanted strings only"},
+    {"UnknownDtype", R"("dtype":"F64","shape":[1],"data_offsets":[0,4])", "abcd", "dtype \"F64\", wanted F32, BF16"},
+    {"DtypeIsNumber", R"("dtype":4,"shape":[1],"data_offsets":[0,4])", "abcd", "holds a number"},
+    {"NegativeExtent", R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])", "abcd", "the negative number -1"},
+    {"FractionalExtent", R"("dtype":"F32","shape":[1.0],"data_offsets":[0,4])", "abcd", "a fraction"},
+    {"ExtentOver63Bits", R"("dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,4])", "abcd", "an extent of"},
+    {"ExtentOver64Bits", R"("dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,4])", "abcd", "too large"},
+    {"ShapeOverflows", R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4])", "abcd", "too large"},
+    {"ShapeWrapsToFour", R"("dtype":"U8","shape":[9223372036854775807,2,2],"data_offsets":[0,4])", "abcd", "too large"},
+    {"ZeroHidesOverflow", R"("dtype":"F32","shape":[4294967296,4294967296,0],"data_offsets":[0,0])", "", "too large"},
+    {"BytesOverflow", R"("dtype":"I64","shape":[2305843009213693952],"data_offsets":[0,4])", "abcd", "too large"},
+    {"OneOffset", R"("dtype":"F32","shape":[1],"data_offsets":[4])", "abcd", "1 data_offsets, wanted 2"},
+    {"EmptyOffsets", R"("dtype":"F32","shape":[1],"data_offsets":[])", "abcd", "0 data_offsets, wanted 2"},
+    {"ThreeOffsets", R"("dtype":"F32","shape":[1],"data_offsets":[0,4,8])", "abcd", "more than 2 data_offsets"},
+    {"OffsetsReversed", R"("dtype":"F32","shape":[1],"data_offsets":[4,0])", "abcd", "data_offsets 4 to 0"},
+    {"BeyondTheFile", R"("dtype":"F32","shape":[2],"data_offsets":[0,8])", "abcd", "4 bytes of data (truncated?)"},
+    {"FarBeyond", R"("dtype":"F32","shape":[1],"data_offsets":[18446744073709551612,18446744073709551615])", "abcd",
+     "4 bytes of data (truncated?)"},
+    {"ShapeAgainstOffsets", R"("dtype":"F32","shape":[2],"data_offsets":[0,4])", "abcd", "8 bytes, but"},
+    {"HoleBefore", R"("dtype":"U8","shape":[2],"data_offsets":[2,4])", "abcd",
+     "2 bytes before tensor \"w\" belong to no"},
+    {"TrailingBytes", R"("dtype":"U8","shape":[2],"data_offsets":[0,2])", "abcd", "2 bytes after the last tensor"},
+    {"TrailingWithoutTensors", "{}", "x", "1 bytes after the last tensor"},
+    {"Overlap",
+     R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+     "abcd", "tensor \"b\" overlaps"},
+    {"SameBytesTwice", R"({"a":{$},"b":{$}})", "abcd", "overlaps"},
+    {"Hole",
+     R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+     "abcd", "1 bytes before tensor \"b\""},
+};
+
+std::string bytes_of(const broken_header& broken) {
+  std::string header = broken.header;
+  if (!header.starts_with('{')) header = "{\"w\":{" + header + "}}";
+  for (auto at = header.find('$'); at != std::string::npos; at = header.find('$')) {
+    header.replace(at, 1, R"("dtype":"F32","shape":[1],"data_offsets":[0,4])");
+  }
+  return file_of(header, broken.data);
 }
 
-std::vector<broken_file> broken_files() {
-  const std::string good = R"("dtype":"F32","shape":[1],"data_offsets":[0,4])";
-  std::vector<broken_file> files{
-      {"Empty", "", "0 bytes, wanted at least 8"},
-      {"ShorterThanALength", "abc", "3 bytes, wanted at least 8"},
-      {"HeaderBeyondTheFile", little_endian(1000) + "{}", "the header has 1000 bytes, but the file only 10"},
-      {"HeaderOverTheLimit", little_endian(100'000'001) + "{}", "wanted at most 100 MB"},
-      {"HeaderLengthOverflows", little_endian(UINT64_MAX) + "{}", "wanted at most 100 MB"},
-      {"HeaderLengthWraps", little_endian(UINT64_MAX - 7) + "{}", "wanted at most 100 MB"},
-      {"NoHeader", little_endian(0) + "{}", "does not begin with '{'"},
-      {"SpacesFirst", file_of(" {}", ""), "does not begin with '{'"},
-      {"NotJson", file_of("{\"a", ""), "not valid JSON"},
-      {"JsonTwice", file_of("{}{}", ""), "not valid JSON"},
-      {"NotUtf8", file_of("{\"\xff\":{" + good + "}}", "abcd"), "not valid JSON"},
-      {"HugeNumber", one(R"("dtype":"F32","shape":[1e999],"data_offsets":[0,4])"), "not valid JSON"},
-      {"TensorIsNumber", file_of("{\"w\":3}", ""), "tensor \"w\" holds a number where none belongs"},
-      {"TensorIsNull", file_of("{\"w\":null}", ""), "holds null"},
-      {"TensorIsArray", file_of("{\"w\":[]}", ""), "holds an array"},
-      {"DeepJson", file_of("{\"w\":" + std::string(1'000'000, '['), ""), "holds an array"},
-      {"DeepObjects", file_of("{\"w\":{\"shape\":{\"x\":{}}}}", ""), "holds an object"},
-      {"NoDtype", one(R"("shape":[1],"data_offsets":[0,4])"), "tensor \"w\" lacks dtype"},
-      {"NoShape", one(R"("dtype":"F32","data_offsets":[0,4])"), "tensor \"w\" lacks shape"},
-      {"NoOffsets", one(R"("dtype":"F32","shape":[1])"), "tensor \"w\" lacks data_offsets"},
-      {"UnknownField", one(good + R"(,"extra":1)"), "the unknown field \"extra\""},
-      {"FieldTwice", one(good + R"(,"shape":[1])"), "has shape twice"},
-      {"TensorTwice", file_of("{\"w\":{" + good + "},\"w\":{" + good + "}}", "abcd"), "tensor \"w\" appears twice"},
-      {"TensorTwiceByEscape", file_of("{\"w\":{" + good + "},\"\\u0077\":{" + good + "}}", "abcd"), "appears twice"},
-      {"MetadataTwice", file_of(R"({"__metadata__":{},"__metadata__":{}})", ""), "appears twice"},
-      {"MetadataKeyTwice", file_of(R"({"__metadata__":{"a":"1","a":"2"}})", ""), "metadata \"a\" appears twice"},
-      {"MetadataNotText", file_of(R"({"__metadata__":{"a":1}})", ""), "wanted strings only"},
-      {"MetadataNoObject", file_of(R"({"__metadata__":"a"})", ""), "wanted strings only"},
-      {"UnknownDtype", one(R"("dtype":"F64","shape":[1],"data_offsets":[0,4])"), "dtype \"F64\", wanted F32, BF16"},
-      {"DtypeIsNumber", one(R"("dtype":4,"shape":[1],"data_offsets":[0,4])"), "holds a number"},
-      {"NegativeExtent", one(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])"), "the negative number -1"},
-      {"FractionalExtent", one(R"("dtype":"F32","shape":[1.0],"data_offsets":[0,4])"), "a fraction"},
-      {"ExtentOver63Bits", one(R"("dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,4])"), "an extent of"},
-      {"ExtentOver64Bits", one(R"("dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,4])"), "too large"},
-      {"ShapeOverflows", one(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4])"), "too large"},
-      {"ShapeWrapsToFour", one(R"("dtype":"U8","shape":[9223372036854775807,2,2],"data_offsets":[0,4])"), "too large"},
-      {"OverflowHiddenByZero", one(R"("dtype":"F32","shape":[4294967296,4294967296,0],"data_offsets":[0,0])", ""),
-       "too large"},
-      {"BytesOverflow", one(R"("dtype":"I64","shape":[2305843009213693952],"data_offsets":[0,4])"), "too large"},
-      {"TooManyExtents",
-       one("\"dtype\":\"U8\",\"shape\":[1" +
-           [] {
-             std::string ones;
-             for (int i = 0; i < 64; ++i)
-               ones += ",1";
-             return ones;
-           }() +
-           "],\"data_offsets\":[0,1]"),
-       "more than 64 extents"},
-      {"OneOffset", one(R"("dtype":"F32","shape":[1],"data_offsets":[4])"), "1 data_offsets, wanted 2"},
-      {"NoOffsetsInArray", one(R"("dtype":"F32","shape":[1],"data_offsets":[])"), "0 data_offsets, wanted 2"},
-      {"ThreeOffsets", one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4,8])"), "more than 2 data_offsets"},
-      {"OffsetsReversed", one(R"("dtype":"F32","shape":[1],"data_offsets":[4,0])"), "data_offsets 4 to 0"},
-      {"OffsetsBeyondTheFile", one(R"("dtype":"F32","shape":[2],"data_offsets":[0,8])"),
-       "4 bytes of data (truncated?)"},
-      {"OffsetsFarBeyond",
-       one(R"("dtype":"F32","shape":[1],"data_offsets":[18446744073709551612,18446744073709551615])"),
-       "4 bytes of data (truncated?)"},
-      {"ShapeAgainstOffsets", one(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), "8 bytes, but"},
-      {"HoleBefore", one(R"("dtype":"U8","shape":[2],"data_offsets":[2,4])"),
-       "2 bytes before tensor \"w\" belong to no"},
-      {"TrailingBytes", one(R"("dtype":"U8","shape":[2],"data_offsets":[0,2])"), "2 bytes after the last tensor"},
-      {"TrailingWithoutTensors", file_of("{}", "x"), "1 bytes after the last tensor"},
-      {"Overlap",
-       file_of(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
-               R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
-               "abcd"),
-       "tensor \"b\" overlaps"},
-      {"SameBytesTwice",
-       file_of(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
-               R"("b":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})",
-               "abcd"),
-       "overlaps"},
-      {"Hole",
-       file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-               R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
-               "abcd"),
-       "1 bytes before tensor \"b\""},
-      {"NewlineInName", file_of("{\"a\\nb\":3}", ""), "tensor \"a\\nb\" holds"},
-  };
-  return files;
-}
-
-TEST(Safetensors, RefusesEveryBrokenFileInOneLineThatNamesIt) {
+void expect_refused(const std::string& name, const std::string& bytes, const std::string& wanted) {
+  SCOPED_TRACE(name);
   const temporary_folder folder;
   memory_pool pool;
-  for (const auto& broken : broken_files()) {
-    SCOPED_TRACE(broken.name);
-    write_file(folder / "f", broken.bytes);
-    try {
-      read_safetensors(folder / "f", pool);
-      ADD_FAILURE() << "was accepted";
-    } catch (const error& e) {
-      EXPECT_THAT(e.what(), StartsWith((folder / "f").string() + ": "));
-      EXPECT_THAT(e.what(), HasSubstr(broken.wanted));
-      EXPECT_THAT(e.what(), testing::Not(HasSubstr("\n")));
-      EXPECT_LT(std::strlen(e.what()), 400U);
-    }
-    EXPECT_EQ(pool.usage().total_peak_bytes, 0) << "allocated before everything was checked";
+  write_file(folder / "f", bytes);
+  try {
+    read_safetensors(folder / "f", pool);
+    ADD_FAILURE() << "was accepted";
+  } catch (const error& e) {
+    EXPECT_THAT(e.what(), StartsWith((folder / "f").string() + ": "));
+    EXPECT_THAT(e.what(), HasSubstr(wanted));
+    EXPECT_THAT(e.what(), testing::Not(HasSubstr("\n")));
+    EXPECT_LT(std::strlen(e.what()), 400U);
   }
+  EXPECT_EQ(pool.usage().total_peak_bytes, 0) << "allocated before everything was checked";
+}
+
+TEST(Safetensors, RefusesEveryBrokenHeaderInOneLineThatNamesTheFile) {
+  for (const auto& broken : broken_headers)
+    expect_refused(broken.name, bytes_of(broken), broken.wanted);
+}
+
+TEST(Safetensors, RefusesLengthsThatTheFileDoesNotHave) {
+  expect_refused("Empty", "", "0 bytes, wanted at least 8");
+  expect_refused("ShorterThanALength", "abc", "3 bytes, wanted at least 8");
+  expect_refused("BeyondTheFile", little_endian(1000) + "{}", "the header has 1000 bytes, but the file only 10");
+  expect_refused("OverTheLimit", little_endian(100'000'001) + "{}", "wanted at most 100 MB");
+  expect_refused("Overflows", little_endian(UINT64_MAX) + "{}", "wanted at most 100 MB");
+  expect_refused("Wraps", little_endian(UINT64_MAX - 7) + "{}", "wanted at most 100 MB");
+  expect_refused("NoHeader", little_endian(0) + "{}", "does not begin with '{'");
+  expect_refused("SpacesFirst", file_of(" {}", ""), "does not begin with '{'");
+}
+
+TEST(Safetensors, RefusesDepthAndRankWithoutStoringThem) {
+  expect_refused("DeepJson", file_of("{\"w\":" + std::string(1'000'000, '['), ""), "holds an array");
+  std::string ones = "1";
+  for (int i = 0; i < 64; ++i)
+    ones += ",1";
+  expect_refused("TooManyExtents",
+                 file_of(R"({"w":{"dtype":"U8","shape":[)" + ones + R"(],"data_offsets":[0,1]}})", "a"),
+                 "more than 64 extents");
 }
 
 TEST(Safetensors, RefusesWhatIsNoFile) {

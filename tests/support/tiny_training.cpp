@@ -1,0 +1,71 @@
+// The tiny network and its data.
+#include "tests/support/tiny_training.hpp"
+
+#include "actors/layer_actor.hpp"
+#include "kernels/layers/layers.hpp"
+
+#include <random>
+
+namespace penstock::testing {
+
+random_images::random_images(std::int64_t samples, shape dims, std::int64_t classes, std::uint64_t seed)
+    : samples_(samples), dims_(std::move(dims)), classes_(classes), seed_(seed) {}
+
+std::int64_t random_images::load(const actors::sample_key& key, bool, float* input) const {
+  std::mt19937_64 bits(seed_ * 1000003 + static_cast<std::uint64_t>(key.index));
+  const auto label = static_cast<std::int64_t>(bits() % static_cast<std::uint64_t>(classes_));
+  for (std::int64_t i = 0; i < element_count(dims_); ++i)
+    input[i] = static_cast<float>(bits() >> 40) / static_cast<float>(1 << 24) - 0.5F + 0.1F * static_cast<float>(label);
+  return label;
+}
+
+std::shared_ptr<const model> tiny_residual_network(float dropout) {
+  using namespace layers;
+  model_builder b("tiny", {3, 8, 8});
+  auto x = b.add("conv1", conv2d({.in_channels = 3, .out_channels = 8, .kernel = {3, 3}, .args = {.padding = {1, 1}}, .bias = false}), {b.input()});
+  x = b.add("bn1", batch_norm2d(8), {x});
+  const auto skip = b.add("relu1", relu(), {x});
+  x = b.add("conv2", conv2d({.in_channels = 8, .out_channels = 8, .kernel = {3, 3}, .args = {.padding = {1, 1}}, .bias = false}), {skip});
+  x = b.add("bn2", batch_norm2d(8), {x});
+  x = b.add("add", layers::add(), {x, skip});
+  x = b.add("relu2", relu(), {x});
+  x = b.add("pool", pool2d({}), {x});
+  x = b.add("flatten", flatten(), {x});
+  x = b.add("drop", layers::dropout(dropout), {x});
+  x = b.add("fc1", linear({.in_features = 128, .out_features = 16}), {x});
+  x = b.add("relu3", relu(), {x});
+  x = b.add("fc2", linear({.in_features = 16, .out_features = 5}), {x});
+  return std::make_shared<const model>(b.build(x));
+}
+
+actors::run_options tiny_options() {
+  actors::run_options o;
+  o.batch = 8;
+  o.epochs = 2;
+  o.threads = 1;
+  o.pin = false;
+  o.optimizer.momentum = 0.9F;
+  o.optimizer.weight_decay = 1e-3F;
+  o.lr.base = 0.05F;
+  o.eval_batch = 7;
+  o.stall_seconds = 60;
+  return o;
+}
+
+training_result train_tiny(const actors::run_options& options,
+                           std::vector<std::shared_ptr<const actors::layer_actor_factory>> layer_actors) {
+  const random_images train(44, {3, 8, 8}, 5, 11);
+  const random_images test(20, {3, 8, 8}, 5, 12);
+  actors::run_inputs inputs;
+  inputs.net = tiny_residual_network();
+  inputs.train = &train;
+  inputs.test = &test;
+  inputs.model_options = "tiny";
+  inputs.layer_actors = std::move(layer_actors);
+  training_result result;
+  actors::run_control control;
+  result.summary = actors::train(options, inputs, result.seen, control);
+  return result;
+}
+
+} // namespace penstock::testing

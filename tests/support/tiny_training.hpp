@@ -1,0 +1,54 @@
+// A small network with everything that can go wrong between stages (skip connection, BatchNorm, dropout), a data set
+// of random images, and one call that trains and returns the summary.
+#pragma once
+
+#include "actors/trainer.hpp"
+
+#include <vector>
+
+namespace penstock::testing {
+
+/// Random images and labels from the seed; `samples` need not divide by anything.
+class random_images : public actors::dataset {
+public:
+  random_images(std::int64_t samples, shape dims, std::int64_t classes, std::uint64_t seed);
+  std::int64_t size() const override { return samples_; }
+  tensor_spec input() const override { return {dtype::f32, dims_}; }
+  std::int64_t classes() const override { return classes_; }
+  std::int64_t load(const actors::sample_key& key, bool training, float* input) const override;
+  std::string description() const override { return "random images"; }
+
+private:
+  std::int64_t samples_;
+  shape dims_;
+  std::int64_t classes_;
+  std::uint64_t seed_;
+};
+
+/// conv1 bn1 relu1 conv2 bn2 add relu2 pool flatten drop fc1 relu3 fc2 on 3x8x8 images, 5 classes.
+std::shared_ptr<const model> tiny_residual_network(float dropout = 0.25F);
+
+/// Keeps what a run reports.
+class recording_observer : public actors::run_observer {
+public:
+  void on_step(const actors::step_event& e) override { steps.push_back(e); }
+  void on_eval(const actors::eval_event& e) override { evaluations.push_back(e); }
+  void on_checkpoint(const std::filesystem::path&, std::int64_t step) override { checkpoints.push_back(step); }
+  void on_note(const std::string& line) override { notes.push_back(line); }
+  std::vector<actors::step_event> steps;
+  std::vector<actors::eval_event> evaluations;
+  std::vector<std::int64_t> checkpoints;
+  std::vector<std::string> notes;
+};
+
+struct training_result {
+  actors::run_summary summary;
+  recording_observer seen;
+};
+
+/// Options for a short run of the tiny network: 44 samples, batch 8 (a tail of 4), two epochs with evaluation between.
+actors::run_options tiny_options();
+training_result train_tiny(const actors::run_options& options,
+                           std::vector<std::shared_ptr<const actors::layer_actor_factory>> layer_actors = {});
+
+} // namespace penstock::testing
