@@ -13,17 +13,24 @@ typedef float vector8 __attribute__((vector_size(32)));
 template <class Vector>
 [[gnu::always_inline]] inline float multiply_add(long rounds) {
   Vector sums[16];
-  for (int i = 0; i < 16; ++i) sums[i] = Vector{} + (1.0F + static_cast<float>(i));
+  for (int i = 0; i < 16; ++i)
+    sums[i] = Vector{} + (1.0F + static_cast<float>(i));
   const Vector factor = Vector{} + 0.9999F, addend = Vector{} + 1e-4F;
   for (long r = 0; r < rounds; ++r)
-    for (int i = 0; i < 16; ++i) sums[i] = sums[i] * factor + addend;
+    for (int i = 0; i < 16; ++i)
+      sums[i] = sums[i] * factor + addend;
   float total = 0;
-  for (int i = 0; i < 16; ++i) total += sums[i][0];
+  for (int i = 0; i < 16; ++i)
+    total += sums[i][0];
   return total;
 }
 
-[[gnu::target("avx512f")]] float run_avx512(long rounds) { return multiply_add<vector16>(rounds); }
-[[gnu::target("avx2,fma")]] float run_avx2(long rounds) { return multiply_add<vector8>(rounds); }
+[[gnu::target("avx512f")]] float run_avx512(long rounds) {
+  return multiply_add<vector16>(rounds);
+}
+[[gnu::target("avx2,fma")]] float run_avx2(long rounds) {
+  return multiply_add<vector8>(rounds);
+}
 
 } // namespace
 

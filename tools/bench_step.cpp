@@ -9,8 +9,8 @@
 #include "kernels/stream.hpp"
 
 #include <chrono>
-#include <ctime>
 #include <cstdio>
+#include <ctime>
 #include <iostream>
 #include <map>
 #include <random>
@@ -42,8 +42,8 @@ double thread_seconds() {
 class training {
 public:
   training(backend& ops, const options& o)
-      : model_(std::make_shared<const model>(apps::find_model(o.model).build(
-            {.image_size = o.image_size, .classes = 1000, .dropout = 0}))),
+      : model_(std::make_shared<const model>(
+            apps::find_model(o.model).build({.image_size = o.image_size, .classes = 1000, .dropout = 0}))),
         whole_(model_, 0, static_cast<int>(model_->layers().size())), batch_(o.batch),
         optimizer_(make_optimizer({.momentum = 0.9F})) {
     auto& pool = ops.device().memory();
@@ -55,14 +55,17 @@ public:
       weights_.push_back(ops.reorder(plain, formats[i], memory_use::weights));
     }
     const auto initial = initial_states(*model_, pool);
-    for (const auto& s : whole_.states()) states_.push_back(initial.at(s.name));
+    for (const auto& s : whole_.states())
+      states_.push_back(initial.at(s.name));
     optimizer_states_.resize(weights_.size());
     input_ = tensor::allocate(pool, dtype::f32, {batch_, 3, o.image_size, o.image_size}, memory_use::scratch);
     labels_ = tensor::allocate(pool, dtype::i64, {batch_}, memory_use::scratch);
     std::mt19937 engine(1);
     std::normal_distribution<float> value;
-    for (std::int64_t i = 0; i < input_.elements(); ++i) input_.data<float>()[i] = value(engine);
-    for (std::int64_t i = 0; i < batch_; ++i) labels_.data<std::int64_t>()[i] = (i * 37) % 1000;
+    for (std::int64_t i = 0; i < input_.elements(); ++i)
+      input_.data<float>()[i] = value(engine);
+    for (std::int64_t i = 0; i < batch_; ++i)
+      labels_.data<std::int64_t>()[i] = (i * 37) % 1000;
   }
 
   double step(backend& ops) {
@@ -140,12 +143,18 @@ options parse(int argc, char** argv) {
   options o;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i], value = argv[i + 1];
-    if (name == "--model") o.model = value;
-    else if (name == "--batch") o.batch = std::stoll(value);
-    else if (name == "--image-size") o.image_size = std::stoll(value);
-    else if (name == "--threads") o.threads = std::stoi(value);
-    else if (name == "--layers") o.layer_steps = std::stoi(value);
-    else throw usage_error("unknown option '" + name + "'; there are --model, --batch, --image-size, --threads, --layers");
+    if (name == "--model")
+      o.model = value;
+    else if (name == "--batch")
+      o.batch = std::stoll(value);
+    else if (name == "--image-size")
+      o.image_size = std::stoll(value);
+    else if (name == "--threads")
+      o.threads = std::stoi(value);
+    else if (name == "--layers")
+      o.layer_steps = std::stoi(value);
+    else
+      throw usage_error("unknown option '" + name + "'; there are --model, --batch, --image-size, --threads, --layers");
   }
   return o;
 }
@@ -162,8 +171,9 @@ void serve(stream& one, training& run) {
       seconds = now() - start;
       library = seconds_in_library(ops) - before;
     });
-    std::printf("{\"seconds\": %.6f, \"cpu_seconds\": %.6f, \"library_seconds\": %.6f, \"flops\": %.0f, \"loss\": %.6f}\n", seconds,
-                static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC, library, run.step_flops(), loss);
+    std::printf(
+        "{\"seconds\": %.6f, \"cpu_seconds\": %.6f, \"library_seconds\": %.6f, \"flops\": %.0f, \"loss\": %.6f}\n",
+        seconds, static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC, library, run.step_flops(), loss);
     std::fflush(stdout);
   }
 }

@@ -21,12 +21,15 @@ planes_view view_of(const shape& dims, std::int64_t block) {
                                                  const float* in, float* out) {
   for (const auto& rows : bins.rows)
     for (const auto& columns : bins.columns) {
-      for (std::int64_t c = 0; c < channels; ++c) out[c] = 0;
+      for (std::int64_t c = 0; c < channels; ++c)
+        out[c] = 0;
       for (std::int64_t h = rows.begin; h < rows.end; ++h)
         for (std::int64_t w = columns.begin; w < columns.end; ++w)
-          for (std::int64_t c = 0; c < channels; ++c) out[c] += in[(h * width + w) * channels + c];
+          for (std::int64_t c = 0; c < channels; ++c)
+            out[c] += in[(h * width + w) * channels + c];
       const float divisor = static_cast<float>(rows.divisor * columns.divisor);
-      for (std::int64_t c = 0; c < channels; ++c) out[c] /= divisor;
+      for (std::int64_t c = 0; c < channels; ++c)
+        out[c] /= divisor;
       out += channels;
     }
 }
@@ -34,13 +37,15 @@ planes_view view_of(const shape& dims, std::int64_t block) {
 [[gnu::always_inline]] inline void spread_plane(const average_bins& bins, const planes_view& x, const float* in,
                                                 float* out) {
   const std::int64_t channels = x.channels;
-  for (std::int64_t i = 0; i < x.height * x.width * channels; ++i) out[i] = 0;
+  for (std::int64_t i = 0; i < x.height * x.width * channels; ++i)
+    out[i] = 0;
   for (const auto& rows : bins.rows)
     for (const auto& columns : bins.columns) {
       const float divisor = static_cast<float>(rows.divisor * columns.divisor);
       for (std::int64_t h = rows.begin; h < rows.end; ++h)
         for (std::int64_t w = columns.begin; w < columns.end; ++w)
-          for (std::int64_t c = 0; c < channels; ++c) out[(h * x.width + w) * channels + c] += in[c] / divisor;
+          for (std::int64_t c = 0; c < channels; ++c)
+            out[(h * x.width + w) * channels + c] += in[c] / divisor;
       in += channels;
     }
 }
@@ -77,7 +82,8 @@ average_bins adaptive_bins(const shape& x, std::array<std::int64_t, 2> output) {
 }
 
 tensor onednn_backend::average_pool_forward(const average_bins& bins, const tensor& x) {
-  const auto rows = static_cast<std::int64_t>(bins.rows.size()), columns = static_cast<std::int64_t>(bins.columns.size());
+  const auto rows = static_cast<std::int64_t>(bins.rows.size()),
+             columns = static_cast<std::int64_t>(bins.columns.size());
   tensor y = allocate_activation({x.dim(0), x.dim(1), rows, columns});
   const auto view = view_of(x.dims(), x.is_plain() ? 1 : channel_block_);
   const std::int64_t in_plane = view.height * view.width * view.channels, out_plane = rows * columns * view.channels;
@@ -91,14 +97,15 @@ tensor onednn_backend::average_pool_forward(const average_bins& bins, const tens
 }
 
 tensor onednn_backend::average_pool_backward(const average_bins& bins, const shape& x, const tensor& dy) {
-  tensor dx = allocate_activation(x);
+  tensor dx = allocate(dtype::f32, x, memory_use::gradients, activation_format(x));
   const auto view = view_of(x, dx.is_plain() ? 1 : channel_block_);
   const std::int64_t in_plane = dy.dim(2) * dy.dim(3) * view.channels;
   const std::int64_t out_plane = view.height * view.width * view.channels;
   const float* in = dy.data<float>();
   float* out = dx.data<float>();
   vector_loop(view.planes, 1, 2, [&, in, out](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
-    for (std::int64_t p = begin; p < end; ++p) spread_plane(bins, view, in + p * in_plane, out + p * out_plane);
+    for (std::int64_t p = begin; p < end; ++p)
+      spread_plane(bins, view, in + p * in_plane, out + p * out_plane);
   });
   return dx;
 }

@@ -27,7 +27,9 @@ dnnl::batch_normalization_forward::primitive_desc forward_descriptor(const dnnl:
   return {{kind, x, epsilon, flags_of(relu, given_statistics)}, attributes, engine};
 }
 
-std::int64_t bits_of(float value) { return std::bit_cast<std::int32_t>(value); }
+std::int64_t bits_of(float value) {
+  return std::bit_cast<std::int32_t>(value);
+}
 
 } // namespace
 
@@ -54,8 +56,7 @@ batch_norm_result onednn_backend::batch_norm2d_forward(const batch_norm_args& ar
   result.mean = allocate(dtype::f32, {x.dim(1)}, memory_use::activations);
   result.variance = allocate(dtype::f32, {x.dim(1)}, memory_use::activations);
   if (entry.workspace_bytes > 0)
-    result.workspace =
-        allocate(dtype::u8, {static_cast<std::int64_t>(entry.workspace_bytes)}, memory_use::activations);
+    result.workspace = allocate(dtype::u8, {static_cast<std::int64_t>(entry.workspace_bytes)}, memory_use::activations);
   execute(entry.run, {{DNNL_ARG_SRC, source.raw()},
                       {DNNL_ARG_SCALE, scale.raw()},
                       {DNNL_ARG_SHIFT, shift.raw()},
@@ -93,9 +94,9 @@ tensor onednn_backend::batch_norm2d_inference(const batch_norm_args& args, const
   return y;
 }
 
-layer_gradients onednn_backend::batch_norm2d_backward(const batch_norm_args& args, const tensor& x,
-                                                      const tensor& scale, const batch_norm_result& saved, bool relu,
-                                                      tensor dy, bool want_dx) {
+layer_gradients onednn_backend::batch_norm2d_backward(const batch_norm_args& args, const tensor& x, const tensor& scale,
+                                                      const batch_norm_result& saved, bool relu, tensor dy,
+                                                      bool want_dx) {
   const auto key = make_key(operation::norm_backward, x.dims(), relu, bits_of(args.epsilon));
   const tensor source = in_activation_format(x);
   const tensor gradient = in_format(dy, source.format());
@@ -120,7 +121,7 @@ layer_gradients onednn_backend::batch_norm2d_backward(const batch_norm_args& arg
     return made;
   });
   layer_gradients gradients;
-  const tensor dx = allocate(dtype::f32, x.dims(), memory_use::activations, source.format());
+  const tensor dx = allocate(dtype::f32, x.dims(), memory_use::gradients, source.format());
   gradients.weight = allocate(dtype::f32, {x.dim(1)}, memory_use::gradients);
   gradients.bias = allocate(dtype::f32, {x.dim(1)}, memory_use::gradients);
   execute(entry.run, {{DNNL_ARG_SRC, source.raw()},

@@ -16,7 +16,8 @@ bound_primitive::bound_primitive(const dnnl::primitive_desc_base& pd, dnnl::prim
     arguments_.push_back({id, memories_.back().get()});
   };
   memories_.reserve(arguments.size() + 1);
-  for (const auto& a : arguments) add(a.id, a.description);
+  for (const auto& a : arguments)
+    add(a.id, a.description);
   add(DNNL_ARG_SCRATCHPAD, scratchpad);
 }
 
@@ -29,9 +30,9 @@ void bound_primitive::execute(const dnnl::stream& stream, void* scratchpad, std:
     // oneDNN's interface is not const-correct for inputs.
     memories_[i].set_data_handle(const_cast<void*>(bytes), stream);
   }
-  dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream.get(), static_cast<int>(arguments_.size()),
-                                                 arguments_.data()),
-                          "oneDNN could not execute a primitive");
+  dnnl::error::wrap_c_api(
+      dnnl_primitive_execute(primitive_.get(), stream.get(), static_cast<int>(arguments_.size()), arguments_.data()),
+      "oneDNN could not execute a primitive");
 }
 
 } // namespace penstock

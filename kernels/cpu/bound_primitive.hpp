@@ -1,8 +1,9 @@
 // A oneDNN primitive together with the memory objects it is executed on.
 #pragma once
 
-#include <initializer_list>
 #include <oneapi/dnnl/dnnl.hpp>
+
+#include <initializer_list>
 #include <span>
 #include <utility>
 #include <vector>
@@ -23,7 +24,8 @@ public:
 
   bound_primitive() = default;
   /// `pd` must have been made with a user scratchpad.
-  bound_primitive(const dnnl::primitive_desc_base& pd, dnnl::primitive primitive, std::initializer_list<argument> arguments);
+  bound_primitive(const dnnl::primitive_desc_base& pd, dnnl::primitive primitive,
+                  std::initializer_list<argument> arguments);
 
   std::size_t scratchpad_bytes() const { return scratchpad_bytes_; }
   /// Executes and waits. `operands` must name every argument; `scratchpad` may be null when none is needed.

@@ -16,7 +16,9 @@ void copy_rows(std::int64_t rows, std::byte* to, std::size_t to_row, const std::
     std::memcpy(to + static_cast<std::size_t>(n) * to_row, from + static_cast<std::size_t>(n) * from_row, bytes);
 }
 
-std::size_t row_bytes(const tensor& x) { return x.bytes() / static_cast<std::size_t>(x.dim(0)); }
+std::size_t row_bytes(const tensor& x) {
+  return x.bytes() / static_cast<std::size_t>(x.dim(0));
+}
 
 } // namespace
 

@@ -10,15 +10,24 @@ namespace {
 using dnnl::memory;
 constexpr auto f32 = memory::data_type::f32;
 
-memory::desc any_layout(const memory::dims& dims) { return {dims, f32, memory::format_tag::any}; }
+// Generated code takes the maximum with zero. The general implementations multiply what is negative by zero, which
+// leaves a minus sign on some zeros that a ReLU of its own does not.
+bool fuses_relu_exactly(const std::string& implementation) {
+  return implementation.starts_with("jit") || implementation.starts_with("brg");
+}
+
+memory::desc any_layout(const memory::dims& dims) {
+  return {dims, f32, memory::format_tag::any};
+}
 
 // What describes the arithmetic of a convolution, in oneDNN's words.
 struct conv_problem {
   memory::dims x, weight, y, bias, stride, dilation, padding;
 
   conv_problem(const conv2d_args& args, const shape& x_dims, const shape& w)
-      : x(x_dims), weight(w), bias{w.at(0)}, stride(args.stride.begin(), args.stride.end()),
-        dilation{args.dilation[0] - 1, args.dilation[1] - 1}, padding(args.padding.begin(), args.padding.end()) {
+      : x(x_dims), weight(w), bias{w.at(0)},
+        stride(args.stride.begin(), args.stride.end()), dilation{args.dilation[0] - 1, args.dilation[1] - 1},
+        padding(args.padding.begin(), args.padding.end()) {
     if (args.groups > 1) {
       weight[0] /= args.groups;
       weight.insert(weight.begin(), args.groups);
@@ -35,12 +44,11 @@ struct conv_problem {
       return {{kind, algorithm, source, weights, target, stride, dilation, padding, padding}, attributes, engine};
     const memory::desc bias_description(bias, f32, memory::format_tag::a);
     return {{kind, algorithm, source, weights, bias_description, target, stride, dilation, padding, padding},
-            attributes, engine};
+            attributes,
+            engine};
   }
 
-  std::string name() const {
-    return "conv2d of x " + to_string(shape(x)) + ", weight " + to_string(shape(weight));
-  }
+  std::string name() const { return "conv2d of x " + to_string(shape(x)) + ", weight " + to_string(shape(weight)); }
 
 private:
   std::int64_t extent(const conv2d_args& args, const shape& w, std::size_t axis) const {
@@ -54,25 +62,29 @@ private:
 format_ptr onednn_backend::conv2d_weight_format(const conv2d_args& args, const shape& x, const shape& weight) {
   shape nominal = x;
   nominal.at(0) = 8; // parameters have one format, whatever the batch
-  const auto key = make_key(operation::conv_weight_format, nominal, weight, args.stride, args.padding, args.dilation,
-                            args.groups);
-  return find_or_make(weight_formats_, key, [&] {
-           const conv_problem problem(args, nominal, weight);
-           const auto source = description_of(activation_format(problem.x), dtype::f32, problem.x);
-           const auto target = description_of(activation_format(problem.y), dtype::f32, problem.y);
-           const auto pd = first_optimized(problem.name(), {freedom::weights, freedom::all}, [&](freedom free) {
-             const bool all = free == freedom::all;
-             return problem.forward(engine_, user_scratchpad(), all ? any_layout(problem.x) : source,
-                                    any_layout(problem.weight), true, all ? any_layout(problem.y) : target);
-           });
-           return std::make_shared<weight_format_entry>(weight_format_entry{format_of(pd.weights_desc())});
-         })->format;
+  const auto key =
+      make_key(operation::conv_weight_format, nominal, weight, args.stride, args.padding, args.dilation, args.groups);
+  return find_or_make(
+             weight_formats_, key,
+             [&] {
+               const conv_problem problem(args, nominal, weight);
+               const auto source = description_of(activation_format(problem.x), dtype::f32, problem.x);
+               const auto target = description_of(activation_format(problem.y), dtype::f32, problem.y);
+               const auto pd = first_optimized(problem.name(), {freedom::weights, freedom::all}, [&](freedom free) {
+                 const bool all = free == freedom::all;
+                 return problem.forward(engine_, user_scratchpad(), all ? any_layout(problem.x) : source,
+                                        any_layout(problem.weight), true, all ? any_layout(problem.y) : target);
+               });
+               return std::make_shared<weight_format_entry>(weight_format_entry{format_of(pd.weights_desc())});
+             })
+      ->format;
 }
 
 struct onednn_backend::conv_forward_entry {
   bound_primitive run;
   format_ptr x, weight, y; // as the primitive wants them
   shape y_dims;
+  bool relu_apart = false;
 };
 
 std::shared_ptr<onednn_backend::conv_forward_entry> onednn_backend::make_conv_forward(const conv2d_args& args,
@@ -83,14 +95,19 @@ std::shared_ptr<onednn_backend::conv_forward_entry> onednn_backend::make_conv_fo
   const auto source = description_of(activation_format(problem.x), dtype::f32, problem.x);
   const auto target = description_of(activation_format(problem.y), dtype::f32, problem.y);
   const auto stored = description_of(weight.format(), dtype::f32, problem.weight);
-  const auto pd = first_optimized(
-      problem.name(), {freedom::none, freedom::activations, freedom::weights, freedom::all}, [&](freedom free) {
-        const bool activations = free == freedom::activations || free == freedom::all;
-        const bool weights = free == freedom::weights || free == freedom::all;
-        return problem.forward(engine_, with_relu(relu), activations ? any_layout(problem.x) : source,
-                               weights ? any_layout(problem.weight) : stored, has_bias,
-                               activations ? any_layout(problem.y) : target);
-      });
+  const auto descriptor = [&](bool fused) {
+    const auto choices = {freedom::none, freedom::activations, freedom::weights, freedom::all};
+    return first_optimized(problem.name(), choices, [&](freedom free) {
+      const bool activations = free == freedom::activations || free == freedom::all;
+      const bool weights = free == freedom::weights || free == freedom::all;
+      return problem.forward(engine_, with_relu(fused), activations ? any_layout(problem.x) : source,
+                             weights ? any_layout(problem.weight) : stored, has_bias,
+                             activations ? any_layout(problem.y) : target);
+    });
+  };
+  auto pd = descriptor(relu);
+  const bool relu_apart = relu && !fuses_relu_exactly(pd.impl_info_str());
+  if (relu_apart) pd = descriptor(false);
   auto entry = std::make_shared<conv_forward_entry>();
   if (has_bias)
     entry->run = bound_primitive(pd, dnnl::convolution_forward(pd),
@@ -106,6 +123,7 @@ std::shared_ptr<onednn_backend::conv_forward_entry> onednn_backend::make_conv_fo
   entry->weight = format_of(pd.weights_desc());
   entry->y = format_of(pd.dst_desc());
   entry->y_dims = problem.y;
+  entry->relu_apart = relu_apart;
   return entry;
 }
 
@@ -114,8 +132,7 @@ tensor onednn_backend::conv2d_forward(const conv2d_args& args, const tensor& x, 
   const bool has_bias = static_cast<bool>(bias);
   const auto key = make_key(operation::conv_forward, x.dims(), weight.dims(), args.stride, args.padding, args.dilation,
                             args.groups, has_bias, relu, hash_of(weight.format()));
-  auto& entry =
-      *find_or_make(conv_forwards_, key, [&] { return make_conv_forward(args, x, weight, has_bias, relu); });
+  auto& entry = *find_or_make(conv_forwards_, key, [&] { return make_conv_forward(args, x, weight, has_bias, relu); });
   const tensor source = in_format(x, entry.x);
   const tensor weights = in_format(weight, entry.weight);
   tensor y = allocate(dtype::f32, entry.y_dims, memory_use::activations, entry.y);
@@ -126,12 +143,13 @@ tensor onednn_backend::conv2d_forward(const conv2d_args& args, const tensor& x, 
                         {DNNL_ARG_DST, y.raw()}});
   else
     execute(entry.run, {{DNNL_ARG_SRC, source.raw()}, {DNNL_ARG_WEIGHTS, weights.raw()}, {DNNL_ARG_DST, y.raw()}});
+  if (entry.relu_apart) y = relu_forward(std::move(y));
   return reorder(y, activation_format(entry.y_dims), memory_use::activations);
 }
 
 struct onednn_backend::conv_backward_entry {
   bound_primitive data, weights;
-  format_ptr data_weight, data_dx, data_dy;    // as the backward-data primitive wants them
+  format_ptr data_weight, data_dx, data_dy;     // as the backward-data primitive wants them
   format_ptr weights_x, weights_dw, weights_dy; // and the backward-weights one
   bool has_data = false, has_weights = false;   // made when first wanted
 };
@@ -140,8 +158,8 @@ layer_gradients onednn_backend::conv2d_backward(const conv2d_args& args, const t
                                                 bool has_bias, const tensor& y, bool relu, tensor dy, bool want_dx,
                                                 bool want_dw) {
   if (relu) dy = relu_backward(y, std::move(dy));
-  const auto key = make_key(operation::conv_backward, x.dims(), weight.dims(), args.stride, args.padding,
-                            args.dilation, args.groups, has_bias, hash_of(weight.format()));
+  const auto key = make_key(operation::conv_backward, x.dims(), weight.dims(), args.stride, args.padding, args.dilation,
+                            args.groups, has_bias, hash_of(weight.format()));
   auto& entry = *find_or_make(conv_backwards_, key, [] { return std::make_shared<conv_backward_entry>(); });
   layer_gradients gradients;
   if (want_dw) {
@@ -156,9 +174,8 @@ layer_gradients onednn_backend::conv2d_backward(const conv2d_args& args, const t
                               {DNNL_ARG_DIFF_WEIGHTS, dw.raw()},
                               {DNNL_ARG_DIFF_BIAS, gradients.bias.raw()}});
     } else {
-      execute(entry.weights, {{DNNL_ARG_SRC, source.raw()},
-                              {DNNL_ARG_DIFF_DST, gradient.raw()},
-                              {DNNL_ARG_DIFF_WEIGHTS, dw.raw()}});
+      execute(entry.weights,
+              {{DNNL_ARG_SRC, source.raw()}, {DNNL_ARG_DIFF_DST, gradient.raw()}, {DNNL_ARG_DIFF_WEIGHTS, dw.raw()}});
     }
     gradients.weight = reorder(dw, weight.format(), memory_use::gradients);
   }
@@ -166,10 +183,10 @@ layer_gradients onednn_backend::conv2d_backward(const conv2d_args& args, const t
     if (!entry.has_data) make_conv_backward_data(entry, args, x, weight);
     const tensor weights = in_format(weight, entry.data_weight);
     const tensor gradient = in_format(dy, entry.data_dy);
-    tensor dx = allocate(dtype::f32, x.dims(), memory_use::activations, entry.data_dx);
+    tensor dx = allocate(dtype::f32, x.dims(), memory_use::gradients, entry.data_dx);
     execute(entry.data,
             {{DNNL_ARG_DIFF_DST, gradient.raw()}, {DNNL_ARG_WEIGHTS, weights.raw()}, {DNNL_ARG_DIFF_SRC, dx.raw()}});
-    gradients.input = reorder(dx, activation_format(x.dims()), memory_use::activations);
+    gradients.input = reorder(dx, activation_format(x.dims()), memory_use::gradients);
   }
   return gradients;
 }
@@ -190,11 +207,10 @@ void onednn_backend::make_conv_backward_weights(conv_backward_entry& entry, cons
         const auto t = all ? any_layout(problem.y) : target;
         const auto w = free == freedom::none ? stored : any_layout(problem.weight);
         const auto hint = problem.forward(engine_, user_scratchpad(), s, any_layout(problem.weight), has_bias, t);
-        const auto description =
-            has_bias ? backward::desc(algorithm, s, w, bias, t, problem.stride, problem.dilation, problem.padding,
-                                      problem.padding)
-                     : backward::desc(algorithm, s, w, t, problem.stride, problem.dilation, problem.padding,
-                                      problem.padding);
+        const auto description = has_bias ? backward::desc(algorithm, s, w, bias, t, problem.stride, problem.dilation,
+                                                           problem.padding, problem.padding)
+                                          : backward::desc(algorithm, s, w, t, problem.stride, problem.dilation,
+                                                           problem.padding, problem.padding);
         return backward::primitive_desc(description, user_scratchpad(), engine_, hint);
       });
   if (has_bias)
@@ -228,8 +244,8 @@ void onednn_backend::make_conv_backward_data(conv_backward_entry& entry, const c
         const auto t = all ? any_layout(problem.y) : target;
         const auto w = free == freedom::none ? stored : any_layout(problem.weight);
         const auto hint = problem.forward(engine_, user_scratchpad(), s, any_layout(problem.weight), false, t);
-        return backward::primitive_desc({dnnl::algorithm::convolution_direct, s, w, t, problem.stride,
-                                         problem.dilation, problem.padding, problem.padding},
+        return backward::primitive_desc({dnnl::algorithm::convolution_direct, s, w, t, problem.stride, problem.dilation,
+                                         problem.padding, problem.padding},
                                         user_scratchpad(), engine_, hint);
       });
   entry.data = bound_primitive(pd, backward(pd),

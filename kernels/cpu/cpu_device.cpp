@@ -30,6 +30,8 @@ std::shared_ptr<device> open_cpu_device(int index) {
   return std::make_shared<cpu_device>();
 }
 
-int cpu_device_count() { return 1; }
+int cpu_device_count() {
+  return 1;
+}
 
 } // namespace penstock

@@ -26,8 +26,9 @@ void require_valid(const stream_options& options) {
   const long cores = ::sysconf(_SC_NPROCESSORS_CONF);
   for (const int core : options.cores)
     if (core < 0 || core >= cores || core >= CPU_SETSIZE)
-      throw usage_error("stream '" + options.name + "': core " + std::to_string(core) + " does not exist, this machine has " +
-                        std::to_string(cores) + " (0 to " + std::to_string(cores - 1) + ")");
+      throw usage_error("stream '" + options.name + "': core " + std::to_string(core) +
+                        " does not exist, this machine has " + std::to_string(cores) + " (0 to " +
+                        std::to_string(cores - 1) + ")");
 }
 
 // Before the compute team exists: its threads inherit the mask of the thread that starts them.
@@ -35,7 +36,8 @@ void pin_this_thread(const stream_options& options) {
   if (options.cores.empty()) return;
   cpu_set_t mask;
   CPU_ZERO(&mask);
-  for (const int core : options.cores) CPU_SET(static_cast<std::size_t>(core), &mask);
+  for (const int core : options.cores)
+    CPU_SET(static_cast<std::size_t>(core), &mask);
   if (const int failure = ::pthread_setaffinity_np(::pthread_self(), sizeof mask, &mask); failure != 0)
     throw error("stream '" + options.name + "': cannot be pinned to its cores: " + std::strerror(failure));
 }
@@ -92,7 +94,8 @@ private:
       return;
     }
     started.set_value();
-    while (auto next = take()) run_one(*ops, *next);
+    while (auto next = take())
+      run_one(*ops, *next);
   }
 
   std::optional<item> take() {

@@ -1,9 +1,8 @@
 // Dropout: which elements it keeps depends on their place in plain order, whatever the layout here.
-#include "kernels/dropout_random.hpp"
-
 #include "kernels/check.hpp"
 #include "kernels/cpu/onednn_backend.hpp"
 #include "kernels/cpu/vector_loop.hpp"
+#include "kernels/dropout_random.hpp"
 
 namespace penstock {
 
@@ -24,14 +23,16 @@ tensor onednn_backend::dropout(const random_key& key, float p, tensor x) {
   // (N, C/block, H*W, block): element (n, c, s) is number (n * C + c) * H*W + s. Padding is zero and stays so.
   const std::int64_t channels = x.dim(1), area = x.dim(2) * x.dim(3), block = channel_block_;
   const std::int64_t blocks = (channels + block - 1) / block;
-  vector_loop(x.dim(0) * blocks * area, 1, (1 << 15) / block, [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t slab = i / area, n = slab / blocks, first = slab % blocks * block;
-      const std::int64_t base = (n * channels + first) * area + i % area;
-      for (std::int64_t c = 0; c < block; ++c)
-        out[i * block + c] = random.keeps(static_cast<std::uint64_t>(base + c * area)) ? in[i * block + c] * scale : 0.0F;
-    }
-  });
+  vector_loop(x.dim(0) * blocks * area, 1, (1 << 15) / block,
+              [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+                for (std::int64_t i = begin; i < end; ++i) {
+                  const std::int64_t slab = i / area, n = slab / blocks, first = slab % blocks * block;
+                  const std::int64_t base = (n * channels + first) * area + i % area;
+                  for (std::int64_t c = 0; c < block; ++c)
+                    out[i * block + c] =
+                        random.keeps(static_cast<std::uint64_t>(base + c * area)) ? in[i * block + c] * scale : 0.0F;
+                }
+              });
   return y;
 }
 

@@ -14,7 +14,8 @@ void onednn_backend::fill(tensor& x, float value) {
   }
   float* out = x.data<float>();
   element_loop(x.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
-    for (std::int64_t i = begin; i < end; ++i) out[i] = value;
+    for (std::int64_t i = begin; i < end; ++i)
+      out[i] = value;
   });
 }
 
@@ -25,7 +26,8 @@ void onednn_backend::accumulate(tensor& into, const tensor& x) {
   const float* addend = other.data<float>();
   element_loop(into.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) sum[i] += addend[i];
+    for (std::int64_t i = begin; i < end; ++i)
+      sum[i] += addend[i];
   });
 }
 
@@ -47,7 +49,8 @@ tensor onednn_backend::add(tensor a, const tensor& b, bool relu) {
   else
     element_loop(y.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
 #pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) out[i] = left[i] + right[i];
+      for (std::int64_t i = begin; i < end; ++i)
+        out[i] = left[i] + right[i];
     });
   return y;
 }
@@ -58,7 +61,8 @@ tensor onednn_backend::relu_forward(tensor x) {
   float* out = y.data<float>();
   element_loop(y.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) out[i] = in[i] > 0.0F ? in[i] : 0.0F;
+    for (std::int64_t i = begin; i < end; ++i)
+      out[i] = in[i] > 0.0F ? in[i] : 0.0F;
   });
   return y;
 }
@@ -82,7 +86,8 @@ tensor onednn_backend::relu_backward(const tensor& y, tensor dy) {
 
 tensor onednn_backend::flatten_forward(const tensor& x) {
   std::int64_t features = 1;
-  for (std::size_t i = 1; i < x.rank(); ++i) features *= x.dim(i);
+  for (std::size_t i = 1; i < x.rank(); ++i)
+    features *= x.dim(i);
   return reorder(x, nullptr, memory_use::activations).reshaped({x.dim(0), features});
 }
 

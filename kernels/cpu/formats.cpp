@@ -8,11 +8,16 @@ namespace {
 
 dnnl::memory::data_type library_type(dtype type) {
   switch (type) {
-  case dtype::f32: return dnnl::memory::data_type::f32;
-  case dtype::bf16: return dnnl::memory::data_type::bf16;
-  case dtype::i32: return dnnl::memory::data_type::s32;
-  case dtype::u8: return dnnl::memory::data_type::u8;
-  case dtype::i64: break;
+  case dtype::f32:
+    return dnnl::memory::data_type::f32;
+  case dtype::bf16:
+    return dnnl::memory::data_type::bf16;
+  case dtype::i32:
+    return dnnl::memory::data_type::s32;
+  case dtype::u8:
+    return dnnl::memory::data_type::u8;
+  case dtype::i64:
+    break;
   }
   throw error("[cpu] tensors of type " + std::string(name_of(type)) + " have only the plain format");
 }
@@ -24,10 +29,13 @@ std::uint64_t mix(std::uint64_t hash, std::int64_t value) {
 
 std::uint64_t hash_description(const dnnl_memory_desc_t& d) {
   std::uint64_t hash = mix(static_cast<std::uint64_t>(d.data_type) + 1, d.format_kind);
-  for (int i = 0; i < d.ndims; ++i) hash = mix(mix(hash, d.dims[i]), d.padded_dims[i]);
+  for (int i = 0; i < d.ndims; ++i)
+    hash = mix(mix(hash, d.dims[i]), d.padded_dims[i]);
   const auto& blocks = d.format_desc.blocking;
-  for (int i = 0; i < d.ndims; ++i) hash = mix(hash, blocks.strides[i]);
-  for (int i = 0; i < blocks.inner_nblks; ++i) hash = mix(mix(hash, blocks.inner_blks[i]), blocks.inner_idxs[i]);
+  for (int i = 0; i < d.ndims; ++i)
+    hash = mix(hash, blocks.strides[i]);
+  for (int i = 0; i < blocks.inner_nblks; ++i)
+    hash = mix(mix(hash, blocks.inner_blks[i]), blocks.inner_idxs[i]);
   return hash;
 }
 
@@ -48,12 +56,14 @@ std::string onednn_format::name() const {
   const auto& d = description_.data;
   const auto& blocks = d.format_desc.blocking;
   std::vector<int> axes;
-  for (int i = 0; i < d.ndims; ++i) axes.push_back(i);
+  for (int i = 0; i < d.ndims; ++i)
+    axes.push_back(i);
   std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return blocks.strides[a] > blocks.strides[b]; });
   std::string text;
   for (const int axis : axes) {
     bool blocked = false;
-    for (int i = 0; i < blocks.inner_nblks; ++i) blocked = blocked || blocks.inner_idxs[i] == axis;
+    for (int i = 0; i < blocks.inner_nblks; ++i)
+      blocked = blocked || blocks.inner_idxs[i] == axis;
     text += static_cast<char>((blocked ? 'A' : 'a') + axis);
   }
   for (int i = 0; i < blocks.inner_nblks; ++i)
@@ -91,7 +101,9 @@ dnnl::memory::desc description_of(const format_ptr& format, dtype type, const sh
   return known->description();
 }
 
-dnnl::memory::desc description_of(const tensor& x) { return description_of(x.format(), x.type(), x.dims()); }
+dnnl::memory::desc description_of(const tensor& x) {
+  return description_of(x.format(), x.type(), x.dims());
+}
 
 std::uint64_t hash_of(const format_ptr& format) {
   if (format == nullptr) return 0;

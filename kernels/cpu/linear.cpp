@@ -20,7 +20,9 @@ dnnl::inner_product_forward::primitive_desc forward_descriptor(const dnnl::engin
   return {{kind, x, weight, bias, y}, attributes, engine};
 }
 
-memory::desc any_layout(const shape& dims) { return {dims, f32, memory::format_tag::any}; }
+memory::desc any_layout(const shape& dims) {
+  return {dims, f32, memory::format_tag::any};
+}
 
 std::string name_of(const shape& x, const shape& weight) {
   return "linear of x " + to_string(x) + ", weight " + to_string(weight);
@@ -31,12 +33,14 @@ std::string name_of(const shape& x, const shape& weight) {
 format_ptr onednn_backend::linear_weight_format(const shape& x, const shape& weight) {
   const shape nominal{8, x.at(1)}; // parameters have one format, whatever the batch
   const auto key = make_key(operation::linear_weight_format, nominal, weight);
-  return find_or_make(weight_formats_, key, [&] {
-           const auto pd = forward_descriptor(engine_, user_scratchpad(), plain_description(dtype::f32, nominal),
-                                              any_layout(weight), true,
-                                              plain_description(dtype::f32, {nominal[0], weight.at(0)}));
-           return std::make_shared<weight_format_entry>(weight_format_entry{format_of(pd.weights_desc())});
-         })->format;
+  return find_or_make(weight_formats_, key,
+                      [&] {
+                        const auto pd = forward_descriptor(
+                            engine_, user_scratchpad(), plain_description(dtype::f32, nominal), any_layout(weight),
+                            true, plain_description(dtype::f32, {nominal[0], weight.at(0)}));
+                        return std::make_shared<weight_format_entry>(weight_format_entry{format_of(pd.weights_desc())});
+                      })
+      ->format;
 }
 
 struct onednn_backend::linear_forward_entry {
@@ -50,11 +54,12 @@ tensor onednn_backend::linear_forward(const tensor& x, const tensor& weight, con
   const auto key =
       make_key(operation::linear_forward, x.dims(), weight.dims(), has_bias, relu, hash_of(weight.format()));
   auto& entry = *find_or_make(linear_forwards_, key, [&] {
-    const auto pd = first_optimized(name_of(x.dims(), weight.dims()), {freedom::none, freedom::weights}, [&](freedom free) {
-      return forward_descriptor(engine_, with_relu(relu), plain_description(dtype::f32, x.dims()),
-                                free == freedom::none ? description_of(weight) : any_layout(weight.dims()), has_bias,
-                                plain_description(dtype::f32, y_dims));
-    });
+    const auto pd =
+        first_optimized(name_of(x.dims(), weight.dims()), {freedom::none, freedom::weights}, [&](freedom free) {
+          return forward_descriptor(engine_, with_relu(relu), plain_description(dtype::f32, x.dims()),
+                                    free == freedom::none ? description_of(weight) : any_layout(weight.dims()),
+                                    has_bias, plain_description(dtype::f32, y_dims));
+        });
     auto made = std::make_shared<linear_forward_entry>();
     if (has_bias)
       made->run = bound_primitive(pd, dnnl::inner_product_forward(pd),
@@ -87,14 +92,12 @@ struct onednn_backend::linear_backward_entry {
   format_ptr data_weight, weights_dw;
 };
 
-std::shared_ptr<onednn_backend::linear_backward_entry> onednn_backend::make_linear_backward(const tensor& x,
-                                                                                            const tensor& weight,
-                                                                                            bool has_bias) {
+std::shared_ptr<onednn_backend::linear_backward_entry>
+onednn_backend::make_linear_backward(const tensor& x, const tensor& weight, bool has_bias) {
   const auto source = plain_description(dtype::f32, x.dims());
   const auto target = plain_description(dtype::f32, {x.dim(0), weight.dim(0)});
   const memory::desc bias({weight.dim(0)}, f32, memory::format_tag::a);
-  const auto hint =
-      forward_descriptor(engine_, user_scratchpad(), source, any_layout(weight.dims()), has_bias, target);
+  const auto hint = forward_descriptor(engine_, user_scratchpad(), source, any_layout(weight.dims()), has_bias, target);
   const auto stored_or_any = [&](freedom free) {
     return free == freedom::none ? description_of(weight) : any_layout(weight.dims());
   };
@@ -133,8 +136,7 @@ std::shared_ptr<onednn_backend::linear_backward_entry> onednn_backend::make_line
 layer_gradients onednn_backend::linear_backward(const tensor& x, const tensor& weight, bool has_bias, const tensor& y,
                                                 bool relu, tensor dy, bool want_dx, bool want_dw) {
   if (relu) dy = relu_backward(y, std::move(dy));
-  const auto key =
-      make_key(operation::linear_backward, x.dims(), weight.dims(), has_bias, hash_of(weight.format()));
+  const auto key = make_key(operation::linear_backward, x.dims(), weight.dims(), has_bias, hash_of(weight.format()));
   auto& entry = *find_or_make(linear_backwards_, key, [&] { return make_linear_backward(x, weight, has_bias); });
   const tensor gradient = in_format(dy, nullptr);
   layer_gradients gradients;
@@ -148,15 +150,14 @@ layer_gradients onednn_backend::linear_backward(const tensor& x, const tensor& w
                               {DNNL_ARG_DIFF_WEIGHTS, dw.raw()},
                               {DNNL_ARG_DIFF_BIAS, gradients.bias.raw()}});
     } else {
-      execute(entry.weights, {{DNNL_ARG_SRC, source.raw()},
-                              {DNNL_ARG_DIFF_DST, gradient.raw()},
-                              {DNNL_ARG_DIFF_WEIGHTS, dw.raw()}});
+      execute(entry.weights,
+              {{DNNL_ARG_SRC, source.raw()}, {DNNL_ARG_DIFF_DST, gradient.raw()}, {DNNL_ARG_DIFF_WEIGHTS, dw.raw()}});
     }
     gradients.weight = reorder(dw, weight.format(), memory_use::gradients);
   }
   if (want_dx) {
     const tensor weights = in_format(weight, entry.data_weight);
-    gradients.input = allocate(dtype::f32, x.dims(), memory_use::activations);
+    gradients.input = allocate(dtype::f32, x.dims(), memory_use::gradients);
     execute(entry.data, {{DNNL_ARG_DIFF_DST, gradient.raw()},
                          {DNNL_ARG_WEIGHTS, weights.raw()},
                          {DNNL_ARG_DIFF_SRC, gradients.input.raw()}});

@@ -4,10 +4,14 @@
 
 namespace penstock {
 
-std::unique_ptr<backend> make_cpu_backend(device& owner) { return make_reference_backend(owner); }
+std::unique_ptr<backend> make_cpu_backend(device& owner) {
+  return make_reference_backend(owner);
+}
 
 void set_compute_threads(int) {}
 
-double seconds_in_library(const backend&) { return 0; }
+double seconds_in_library(const backend&) {
+  return 0;
+}
 
 } // namespace penstock

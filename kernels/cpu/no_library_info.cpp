@@ -3,6 +3,8 @@
 
 namespace penstock {
 
-compute_library_info compute_library() { return {"reference loops", "compiler"}; }
+compute_library_info compute_library() {
+  return {"reference loops", "compiler"};
+}
 
 } // namespace penstock

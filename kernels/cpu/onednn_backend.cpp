@@ -62,9 +62,13 @@ void onednn_backend::execute(bound_primitive& primitive, std::initializer_list<b
   seconds_in_library_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::unique_ptr<backend> make_cpu_backend(device& owner) { return std::make_unique<onednn_backend>(owner); }
+std::unique_ptr<backend> make_cpu_backend(device& owner) {
+  return std::make_unique<onednn_backend>(owner);
+}
 
-void set_compute_threads(int threads) { omp_set_num_threads(threads); }
+void set_compute_threads(int threads) {
+  omp_set_num_threads(threads);
+}
 
 double seconds_in_library(const backend& ops) {
   const auto* known = dynamic_cast<const onednn_backend*>(&ops);

@@ -73,15 +73,27 @@ private:
   // -- what depends on shapes alone, by operation, extents and arguments --------
 
   enum class operation : std::int64_t {
-    activation_format, reorder, conv_weight_format, conv_forward, conv_backward, linear_weight_format, linear_forward,
-    linear_backward, norm_forward, norm_inference, norm_backward, max_pool_forward, max_pool_backward
+    activation_format,
+    reorder,
+    conv_weight_format,
+    conv_forward,
+    conv_backward,
+    linear_weight_format,
+    linear_forward,
+    linear_backward,
+    norm_forward,
+    norm_inference,
+    norm_backward,
+    max_pool_forward,
+    max_pool_backward
   };
   struct cache_key {
     std::array<std::int64_t, 24> values{};
     std::size_t used = 0;
     void push(std::int64_t value) { values.at(used++) = value; }
     void push(const shape& dims) {
-      for (const auto d : dims) push(d);
+      for (const auto d : dims)
+        push(d);
     }
     void push(const std::array<std::int64_t, 2>& pair) { push(pair[0]), push(pair[1]); }
     bool operator==(const cache_key&) const = default;

@@ -45,7 +45,8 @@ void onednn_backend::sgd_step(const sgd_args& args, const tensor& weight, const 
     const float rate = args.learning_rate, decay = args.weight_decay, scale = args.gradient_scale;
     return element_loop(count, [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
 #pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) out[i] = w[i] - rate * (g[i] * scale + decay * w[i]);
+      for (std::int64_t i = begin; i < end; ++i)
+        out[i] = w[i] - rate * (g[i] * scale + decay * w[i]);
     });
   }
   require_alike(weight, momentum);
@@ -97,12 +98,14 @@ double onednn_backend::sum_of_squares(const tensor& x) {
       const std::int64_t last = std::min((c + 1) * chunk, count);
       double sum = 0;
 #pragma omp simd reduction(+ : sum)
-      for (std::int64_t i = c * chunk; i < last; ++i) sum += static_cast<double>(in[i]) * static_cast<double>(in[i]);
+      for (std::int64_t i = c * chunk; i < last; ++i)
+        sum += static_cast<double>(in[i]) * static_cast<double>(in[i]);
       partial[c] = sum;
     }
   });
   double total = 0;
-  for (const double p : partial_sums_) total += p;
+  for (const double p : partial_sums_)
+    total += p;
   return total;
 }
 

@@ -23,8 +23,7 @@ struct pool_problem {
       : x(x_dims), y{x_dims.at(0), x_dims.at(1)}, stride(args.stride.begin(), args.stride.end()),
         kernel(args.kernel.begin(), args.kernel.end()), before(args.padding.begin(), args.padding.end()) {
     for (std::size_t axis = 0; axis < 2; ++axis) {
-      y.push_back(
-          pool_window_count(x[2 + axis], kernel[axis], stride[axis], args.padding[axis], args.ceil_mode));
+      y.push_back(pool_window_count(x[2 + axis], kernel[axis], stride[axis], args.padding[axis], args.ceil_mode));
       // A last partial window reaches as far into the padding behind as it must.
       after.push_back((y[2 + axis] - 1) * stride[axis] + kernel[axis] - x[2 + axis] - args.padding[axis]);
     }
@@ -35,7 +34,8 @@ struct pool_problem {
                                                    bool training) const {
     const auto kind = training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
     return {{kind, dnnl::algorithm::pooling_max, source, target, stride, kernel, dilation, before, after},
-            attributes, engine};
+            attributes,
+            engine};
   }
 };
 
@@ -44,17 +44,16 @@ struct pool_problem {
 std::shared_ptr<onednn_backend::max_pool_entry> onednn_backend::make_max_pool(const pool2d_args& args, const shape& x,
                                                                               bool training) {
   const pool_problem problem(args, x);
-  const auto pd = problem.forward(engine_, user_scratchpad(),
-                                  description_of(activation_format(problem.x), dtype::f32, problem.x),
-                                  description_of(activation_format(problem.y), dtype::f32, problem.y), training);
+  const auto pd =
+      problem.forward(engine_, user_scratchpad(), description_of(activation_format(problem.x), dtype::f32, problem.x),
+                      description_of(activation_format(problem.y), dtype::f32, problem.y), training);
   auto entry = std::make_shared<max_pool_entry>();
   entry->y_dims = problem.y;
   entry->workspace_bytes = training ? pd.workspace_desc().get_size() : 0;
   if (training)
-    entry->run = bound_primitive(pd, dnnl::pooling_v2_forward(pd),
-                                 {{DNNL_ARG_SRC, pd.src_desc()},
-                                  {DNNL_ARG_DST, pd.dst_desc()},
-                                  {DNNL_ARG_WORKSPACE, pd.workspace_desc()}});
+    entry->run = bound_primitive(
+        pd, dnnl::pooling_v2_forward(pd),
+        {{DNNL_ARG_SRC, pd.src_desc()}, {DNNL_ARG_DST, pd.dst_desc()}, {DNNL_ARG_WORKSPACE, pd.workspace_desc()}});
   else
     entry->run = bound_primitive(pd, dnnl::pooling_v2_forward(pd),
                                  {{DNNL_ARG_SRC, pd.src_desc()}, {DNNL_ARG_DST, pd.dst_desc()}});
@@ -64,8 +63,8 @@ std::shared_ptr<onednn_backend::max_pool_entry> onednn_backend::make_max_pool(co
 pool_result onednn_backend::pool2d_forward(const pool2d_args& args, const tensor& x, bool training) {
   const tensor source = in_activation_format(x);
   if (args.kind == pool_kind::average) return {average_pool_forward(window_bins(args, x.dims()), source), {}};
-  const auto key = make_key(operation::max_pool_forward, x.dims(), args.kernel, args.stride, args.padding,
-                            args.ceil_mode, training);
+  const auto key =
+      make_key(operation::max_pool_forward, x.dims(), args.kernel, args.stride, args.padding, args.ceil_mode, training);
   auto& entry = *find_or_make(max_pools_, key, [&] { return make_max_pool(args, x.dims(), training); });
   pool_result result;
   result.y = allocate_activation(entry.y_dims);
@@ -74,9 +73,8 @@ pool_result onednn_backend::pool2d_forward(const pool2d_args& args, const tensor
     return result;
   }
   result.workspace = allocate(dtype::u8, {static_cast<std::int64_t>(entry.workspace_bytes)}, memory_use::activations);
-  execute(entry.run, {{DNNL_ARG_SRC, source.raw()},
-                      {DNNL_ARG_DST, result.y.raw()},
-                      {DNNL_ARG_WORKSPACE, result.workspace.raw()}});
+  execute(entry.run,
+          {{DNNL_ARG_SRC, source.raw()}, {DNNL_ARG_DST, result.y.raw()}, {DNNL_ARG_WORKSPACE, result.workspace.raw()}});
   return result;
 }
 
@@ -101,10 +99,9 @@ tensor onednn_backend::pool2d_backward(const pool2d_args& args, const shape& x, 
                                  {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}});
     return made;
   });
-  tensor dx = allocate_activation(x);
-  execute(entry.run, {{DNNL_ARG_DIFF_DST, gradient.raw()},
-                      {DNNL_ARG_WORKSPACE, workspace.raw()},
-                      {DNNL_ARG_DIFF_SRC, dx.raw()}});
+  tensor dx = allocate(dtype::f32, x, memory_use::gradients, activation_format(x));
+  execute(entry.run,
+          {{DNNL_ARG_DIFF_DST, gradient.raw()}, {DNNL_ARG_WORKSPACE, workspace.raw()}, {DNNL_ARG_DIFF_SRC, dx.raw()}});
   return dx;
 }
 

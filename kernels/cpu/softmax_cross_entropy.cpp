@@ -43,7 +43,8 @@ loss_result onednn_backend::softmax_cross_entropy(const tensor& logits, const te
     const float* z = plain.data<float>() + n * classes;
     float* p = result.probabilities.data<float>() + n * classes;
     float greatest = z[0];
-    for (std::int64_t k = 1; k < classes; ++k) greatest = std::max(greatest, z[k]);
+    for (std::int64_t k = 1; k < classes; ++k)
+      greatest = std::max(greatest, z[k]);
     double exponentials = 0, sum = 0;
     for (std::int64_t k = 0; k < classes; ++k) {
       const double shifted = static_cast<double>(z[k]) - greatest;
@@ -65,7 +66,7 @@ loss_result onednn_backend::softmax_cross_entropy(const tensor& logits, const te
 tensor onednn_backend::softmax_cross_entropy_backward(const tensor& probabilities, const tensor& labels,
                                                       float label_smoothing, float scale) {
   const std::int64_t samples = probabilities.dim(0), classes = probabilities.dim(1);
-  tensor dx = allocate(dtype::f32, probabilities.dims(), memory_use::activations);
+  tensor dx = allocate(dtype::f32, probabilities.dims(), memory_use::gradients);
   const double smooth = label_smoothing, each = smooth / static_cast<double>(classes);
   for (std::int64_t n = 0; n < samples; ++n) {
     const std::int64_t label = label_of(labels, n, classes);

@@ -3,9 +3,10 @@
 
 #include "kernels/check.hpp"
 
+#include <oneapi/dnnl/dnnl.hpp>
+
 #include <initializer_list>
 #include <optional>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 
 namespace penstock {

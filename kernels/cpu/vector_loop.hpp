@@ -16,8 +16,9 @@ inline vector_width widest_vectors() {
   static const vector_width width = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                                             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")
                                         ? vector_width::avx512
-                                    : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? vector_width::avx2
-                                                                                                      : vector_width::baseline;
+                                    : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+                                        ? vector_width::avx2
+                                        : vector_width::baseline;
   return width;
 #else
   return vector_width::baseline;
@@ -55,8 +56,8 @@ void run_range_widest(std::int64_t begin, std::int64_t end, const Body& body) {
 /// Marks the body of a loop below: `[=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED { for ... }`.
 #define PENSTOCK_VECTORIZED __attribute__((always_inline))
 
-/// Calls body(begin, end) on ranges that together cover [0, count), each on one compute thread; small counts stay on the
-/// calling thread. Ranges begin at multiples of `grain`.
+/// Calls body(begin, end) on ranges that together cover [0, count), each on one compute thread; small counts stay on
+/// the calling thread. Ranges begin at multiples of `grain`.
 template <class Body>
 void vector_loop(std::int64_t count, std::int64_t grain, std::int64_t serial_below, const Body& body) {
   const int threads = count < serial_below ? 1 : omp_get_max_threads();

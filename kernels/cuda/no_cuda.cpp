@@ -8,6 +8,8 @@ std::shared_ptr<device> open_cuda_device(int index) {
   throw error("[device] cuda:" + std::to_string(index) + " unavailable: built without CUDA");
 }
 
-int cuda_device_count() { return 0; }
+int cuda_device_count() {
+  return 0;
+}
 
 } // namespace penstock

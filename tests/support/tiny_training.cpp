@@ -52,19 +52,22 @@ actors::run_options tiny_options() {
   return o;
 }
 
-training_result train_tiny(const actors::run_options& options,
-                           std::vector<std::shared_ptr<const actors::layer_actor_factory>> layer_actors) {
-  const random_images train(44, {3, 8, 8}, 5, 11);
+training_result train_tiny(const actors::run_options& options, const tiny_extras& extras) {
+  const random_images train(extras.samples, {3, 8, 8}, 5, 11);
   const random_images test(20, {3, 8, 8}, 5, 12);
   actors::run_inputs inputs;
-  inputs.net = tiny_residual_network();
+  inputs.net = extras.net ? extras.net : tiny_residual_network();
   inputs.train = &train;
   inputs.test = &test;
-  inputs.model_options = "tiny";
-  inputs.layer_actors = std::move(layer_actors);
+  inputs.model_options = inputs.net->name();
+  inputs.layer_actors = extras.layer_actors;
   training_result result;
   actors::run_control control;
+  result.seen.control = &control;
+  result.seen.stop_at = extras.stop_at;
+  result.seen.checkpoint_at = extras.checkpoint_at;
   result.summary = actors::train(options, inputs, result.seen, control);
+  result.seen.control = nullptr;
   return result;
 }
 

@@ -31,7 +31,11 @@ std::shared_ptr<const model> tiny_residual_network(float dropout = 0.25F);
 /// Keeps what a run reports.
 class recording_observer : public actors::run_observer {
 public:
-  void on_step(const actors::step_event& e) override { steps.push_back(e); }
+  void on_step(const actors::step_event& e) override {
+    steps.push_back(e);
+    if (control != nullptr && e.step == stop_at) control->stop = true;
+    if (control != nullptr && e.step == checkpoint_at) control->checkpoint = true;
+  }
   void on_eval(const actors::eval_event& e) override { evaluations.push_back(e); }
   void on_checkpoint(const std::filesystem::path&, std::int64_t step) override { checkpoints.push_back(step); }
   void on_note(const std::string& line) override { notes.push_back(line); }
@@ -39,6 +43,9 @@ public:
   std::vector<actors::eval_event> evaluations;
   std::vector<std::int64_t> checkpoints;
   std::vector<std::string> notes;
+  actors::run_control* control = nullptr;
+  std::int64_t stop_at = 0;       ///< asks the run to end when this step is reported
+  std::int64_t checkpoint_at = 0; ///< asks for a checkpoint
 };
 
 struct training_result {
@@ -48,7 +55,13 @@ struct training_result {
 
 /// Options for a short run of the tiny network: 44 samples, batch 8 (a tail of 4), two epochs with evaluation between.
 actors::run_options tiny_options();
-training_result train_tiny(const actors::run_options& options,
-                           std::vector<std::shared_ptr<const actors::layer_actor_factory>> layer_actors = {});
+struct tiny_extras {
+  std::vector<std::shared_ptr<const actors::layer_actor_factory>> layer_actors{};
+  std::shared_ptr<const model> net{}; ///< instead of the tiny residual network
+  std::int64_t samples = 44;
+  std::int64_t stop_at = 0;
+  std::int64_t checkpoint_at = 0;
+};
+training_result train_tiny(const actors::run_options& options, const tiny_extras& extras = {});
 
 } // namespace penstock::testing

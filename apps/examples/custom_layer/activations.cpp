@@ -24,7 +24,8 @@ penstock::forward_result element_wise::forward(penstock::run_context& context, s
   tensor y = context.ops.allocate(penstock::dtype::f32, x.dims(), penstock::memory_use::activations, x.format());
   const float* from = x.data<float>();
   float* to = y.data<float>();
-  for (std::int64_t i = 0; i < x.stored_elements(); ++i)
+  const std::int64_t stored = x.stored_elements(); // asks the layout, so once
+  for (std::int64_t i = 0; i < stored; ++i)
     to[i] = value(from[i]);
   if (context.mode == penstock::phase::evaluation) return {{y}, {}};
   return {{y}, {x}};
@@ -39,7 +40,8 @@ penstock::backward_result element_wise::backward(penstock::run_context& context,
   const float* at = x.data<float>();
   const float* from = dy.data<float>();
   float* to = dx.data<float>();
-  for (std::int64_t i = 0; i < x.stored_elements(); ++i)
+  const std::int64_t stored = x.stored_elements();
+  for (std::int64_t i = 0; i < stored; ++i)
     to[i] = from[i] * derivative(at[i]);
   return {{dx}, {}};
 }

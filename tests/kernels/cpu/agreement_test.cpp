@@ -22,8 +22,8 @@ TEST_P(Convolution, AgreesWithThePlainLoops) {
     const tensor source = activation(ops, x);
     const tensor w = ops.reorder(weight, ops.conv2d_weight_format(c.args, c.x, c.weight), memory_use::weights);
     const tensor y = ops.conv2d_forward(c.args, source, w, bias, c.relu);
-    const auto g = ops.conv2d_backward(c.args, source, w, c.bias, c.relu ? y : tensor{}, c.relu, activation(ops, dy),
-                                       true, true);
+    const auto g =
+        ops.conv2d_backward(c.args, source, w, c.bias, c.relu ? y : tensor{}, c.relu, activation(ops, dy), true, true);
     EXPECT_TRUE(same_format(y.format(), ops.activation_format(y.dims())));
     EXPECT_TRUE(same_format(g.input.format(), source.format()));
     EXPECT_TRUE(same_format(g.weight.format(), w.format()));
@@ -33,20 +33,19 @@ TEST_P(Convolution, AgreesWithThePlainLoops) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Convolution,
-    ::testing::Values(
-        conv_case{{2, 3, 17, 19}, {64, 3, 7, 7}, {{2, 2}, {3, 3}}, false, true},
-        conv_case{{2, 1, 28, 28}, {6, 1, 5, 5}, {{1, 1}, {2, 2}}, true, true},
-        conv_case{{2, 6, 14, 14}, {16, 6, 5, 5}, {}, true, false},
-        conv_case{{3, 16, 9, 7}, {32, 16, 3, 3}, {{1, 1}, {1, 1}}, true, true},
-        conv_case{{1, 64, 8, 8}, {128, 64, 1, 1}, {{2, 2}, {0, 0}}, false, false},
-        conv_case{{5, 24, 5, 6}, {40, 24, 3, 2}, {{2, 1}, {1, 0}}, true, true},
-        conv_case{{2, 16, 11, 11}, {16, 16, 3, 3}, {{1, 1}, {2, 2}, {2, 2}}, true, false},
-        conv_case{{2, 32, 8, 8}, {32, 1, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, 32}, false, true},
-        conv_case{{2, 32, 8, 8}, {64, 16, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, 2}, true, true},
-        conv_case{{2, 12, 8, 8}, {9, 4, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, 3}, true, true},
-        conv_case{{2, 3, 9, 9}, {4, 3, 3, 3}, {{1, 1}, {1, 1}}, true, true},
-        conv_case{{2, 7, 1, 1}, {5, 7, 1, 1}, {}, true, false},
-        conv_case{{8, 192, 7, 7}, {384, 192, 3, 3}, {{1, 1}, {1, 1}}, true, true}));
+    ::testing::Values(conv_case{{2, 3, 17, 19}, {64, 3, 7, 7}, {{2, 2}, {3, 3}}, false, true},
+                      conv_case{{2, 1, 28, 28}, {6, 1, 5, 5}, {{1, 1}, {2, 2}}, true, true},
+                      conv_case{{2, 6, 14, 14}, {16, 6, 5, 5}, {}, true, false},
+                      conv_case{{3, 16, 9, 7}, {32, 16, 3, 3}, {{1, 1}, {1, 1}}, true, true},
+                      conv_case{{1, 64, 8, 8}, {128, 64, 1, 1}, {{2, 2}, {0, 0}}, false, false},
+                      conv_case{{5, 24, 5, 6}, {40, 24, 3, 2}, {{2, 1}, {1, 0}}, true, true},
+                      conv_case{{2, 16, 11, 11}, {16, 16, 3, 3}, {{1, 1}, {2, 2}, {2, 2}}, true, false},
+                      conv_case{{2, 32, 8, 8}, {32, 1, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, 32}, false, true},
+                      conv_case{{2, 32, 8, 8}, {64, 16, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, 2}, true, true},
+                      conv_case{{2, 12, 8, 8}, {9, 4, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, 3}, true, true},
+                      conv_case{{2, 3, 9, 9}, {4, 3, 3, 3}, {{1, 1}, {1, 1}}, true, true},
+                      conv_case{{2, 7, 1, 1}, {5, 7, 1, 1}, {}, true, false},
+                      conv_case{{8, 192, 7, 7}, {384, 192, 3, 3}, {{1, 1}, {1, 1}}, true, true}));
 
 class Linear : public TwoBackends, public ::testing::WithParamInterface<std::tuple<shape, std::int64_t, bool, bool>> {};
 
@@ -58,8 +57,7 @@ TEST_P(Linear, AgreesWithThePlainLoops) {
   expect_agreement([&, &in = dims, with_bias = has_bias, fused = relu](backend& ops) {
     const tensor w = ops.reorder(weight, ops.linear_weight_format(in, weight_dims), memory_use::weights);
     const tensor y = ops.linear_forward(x, w, bias, fused);
-    const auto g =
-        ops.linear_backward(x, w, with_bias, fused ? y : tensor{}, fused, activation(ops, dy), true, true);
+    const auto g = ops.linear_backward(x, w, with_bias, fused ? y : tensor{}, fused, activation(ops, dy), true, true);
     EXPECT_TRUE(same_format(g.weight.format(), w.format()));
     return std::vector<tensor>{y, g.input, g.weight, g.bias};
   });
@@ -79,14 +77,16 @@ TEST_P(BatchNorm, AgreesWithThePlainLoops) {
   const std::int64_t channels = dims[1];
   const tensor x = random(dims, -1.0F, 3.0F), scale = random({channels}, 0.5F, 2.0F), shift = random({channels});
   const tensor mean = random({channels}), variance = random({channels}, 0.2F, 2.0F), dy = random(dims);
-  expect_agreement([&, fused = relu](backend& ops) {
-    const batch_norm_args args;
-    const tensor source = activation(ops, x);
-    const auto result = ops.batch_norm2d_forward(args, source, scale, shift, fused);
-    const auto g = ops.batch_norm2d_backward(args, source, scale, result, fused, activation(ops, dy), true);
-    const tensor evaluated = ops.batch_norm2d_inference(args, source, scale, shift, mean, variance, fused);
-    return std::vector<tensor>{result.y, result.mean, result.variance, g.input, g.weight, g.bias, evaluated};
-  }, 1e-4);
+  expect_agreement(
+      [&, fused = relu](backend& ops) {
+        const batch_norm_args args;
+        const tensor source = activation(ops, x);
+        const auto result = ops.batch_norm2d_forward(args, source, scale, shift, fused);
+        const auto g = ops.batch_norm2d_backward(args, source, scale, result, fused, activation(ops, dy), true);
+        const tensor evaluated = ops.batch_norm2d_inference(args, source, scale, shift, mean, variance, fused);
+        return std::vector<tensor>{result.y, result.mean, result.variance, g.input, g.weight, g.bias, evaluated};
+      },
+      1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, BatchNorm,
@@ -179,7 +179,8 @@ TEST_F(TwoBackends, DropoutDropsTheShareAskedForAndDependsOnEveryPartOfTheKey) {
   const random_key keys[] = {{1, 2, 3, 4}, {2, 2, 3, 4}, {1, 3, 3, 4}, {1, 2, 4, 4}, {1, 2, 3, 5}};
   fast->run([&](backend& ops) {
     std::vector<std::vector<float>> masks;
-    for (const auto& key : keys) masks.push_back(values_of(ops, ops.dropout(key, 0.4F, activation(ops, ones))));
+    for (const auto& key : keys)
+      masks.push_back(values_of(ops, ops.dropout(key, 0.4F, activation(ops, ones))));
     for (std::size_t i = 0; i < masks.size(); ++i) {
       std::int64_t kept = 0, both = 0;
       for (std::size_t e = 0; e < masks[i].size(); ++e) {
@@ -187,7 +188,7 @@ TEST_F(TwoBackends, DropoutDropsTheShareAskedForAndDependsOnEveryPartOfTheKey) {
         both += masks[i][e] != 0.0F && masks[0][e] != 0.0F;
       }
       EXPECT_NEAR(static_cast<double>(kept), 60000, 5 * 155); // five standard deviations
-      const double wanted = i == 0 ? 60000 : 36000; // more or fewer: the masks are related
+      const double wanted = i == 0 ? 60000 : 36000;           // more or fewer: the masks are related
       EXPECT_NEAR(static_cast<double>(both), wanted, 5 * 155) << "masks " << i << " and 0";
     }
   });
@@ -196,23 +197,30 @@ TEST_F(TwoBackends, DropoutDropsTheShareAskedForAndDependsOnEveryPartOfTheKey) {
 TEST_F(TwoBackends, FlattenConcatAndSplitOnlyMoveElements) {
   const tensor x = random({2, 20, 3, 5});
   const std::vector<std::vector<std::int64_t>> lists{{16, 32, 16}, {3, 20, 1}, {2, 1}, {16, 3}};
-  expect_agreement([&](backend& ops) {
-    const tensor flat = ops.flatten_forward(activation(ops, x));
-    EXPECT_TRUE(flat.is_plain());
-    return std::vector<tensor>{flat, ops.flatten_backward(x.dims(), flat)};
-  }, 0);
+  expect_agreement(
+      [&](backend& ops) {
+        const tensor flat = ops.flatten_forward(activation(ops, x));
+        EXPECT_TRUE(flat.is_plain());
+        return std::vector<tensor>{flat, ops.flatten_backward(x.dims(), flat)};
+      },
+      0);
   for (const auto& channels : lists) {
     std::vector<tensor> inputs;
-    for (const auto c : channels) inputs.push_back(random({2, c, 3, 5}));
-    expect_agreement([&](backend& ops) {
-      std::vector<tensor> parts;
-      for (const auto& i : inputs) parts.push_back(activation(ops, i));
-      const tensor whole = ops.concat(parts);
-      auto results = ops.split(whole, channels);
-      for (const auto& r : results) EXPECT_TRUE(same_format(r.format(), ops.activation_format(r.dims())));
-      results.push_back(whole);
-      return results;
-    }, 0);
+    for (const auto c : channels)
+      inputs.push_back(random({2, c, 3, 5}));
+    expect_agreement(
+        [&](backend& ops) {
+          std::vector<tensor> parts;
+          for (const auto& i : inputs)
+            parts.push_back(activation(ops, i));
+          const tensor whole = ops.concat(parts);
+          auto results = ops.split(whole, channels);
+          for (const auto& r : results)
+            EXPECT_TRUE(same_format(r.format(), ops.activation_format(r.dims())));
+          results.push_back(whole);
+          return results;
+        },
+        0);
   }
 }
 
@@ -220,7 +228,8 @@ TEST_F(TwoBackends, SoftmaxCrossEntropyAgreesWithThePlainLoops) {
   tensor logits = random({9, 13}, -20.0F, 20.0F);
   logits.data<float>()[5] = logits.data<float>()[3]; // a tie
   tensor labels = tensor::allocate(machine->memory(), dtype::i64, {9}, memory_use::scratch);
-  for (std::int64_t i = 0; i < 9; ++i) labels.data<std::int64_t>()[i] = (i * 5) % 13;
+  for (std::int64_t i = 0; i < 9; ++i)
+    labels.data<std::int64_t>()[i] = (i * 5) % 13;
   for (const float smoothing : {0.0F, 0.1F}) {
     loss_result found, wanted;
     fast->run([&](backend& ops) { found = ops.softmax_cross_entropy(logits, labels, smoothing); });
@@ -230,8 +239,8 @@ TEST_F(TwoBackends, SoftmaxCrossEntropyAgreesWithThePlainLoops) {
     EXPECT_EQ(found.correct_top5, wanted.correct_top5);
     expect_agreement([&](backend& ops) {
       const auto loss = ops.softmax_cross_entropy(logits, labels, smoothing);
-      return std::vector<tensor>{
-          loss.probabilities, ops.softmax_cross_entropy_backward(loss.probabilities, labels, smoothing, 0.125F)};
+      return std::vector<tensor>{loss.probabilities,
+                                 ops.softmax_cross_entropy_backward(loss.probabilities, labels, smoothing, 0.125F)};
     });
   }
   labels.data<std::int64_t>()[4] = 13;
@@ -242,35 +251,40 @@ TEST_F(TwoBackends, OptimizerStepsAgreeWithThePlainLoopsInPlaceAndNot) {
   const shape dims{33, 20, 3, 3};
   const tensor weight = random(dims), gradient = random(dims), first = random(dims), second = random(dims, 0.0F, 1.0F);
   for (const bool in_place : {false, true})
-    expect_agreement([&](backend& ops) {
-      const auto format = ops.conv2d_weight_format({}, {8, 20, 9, 9}, dims);
-      const auto stored = [&](const tensor& t) {
-        tensor copy = ops.allocate(dtype::f32, dims, memory_use::weights);
-        std::memcpy(copy.raw(), t.raw(), t.bytes());
-        return ops.reorder(copy, format, memory_use::weights);
-      };
-      std::vector<tensor> results;
-      for (const sgd_args& args : {sgd_args{.learning_rate = 0.1F}, sgd_args{.learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 0.01F},
-                                   sgd_args{.learning_rate = 0.1F, .momentum = 0.9F, .nesterov = true, .gradient_scale = 0.5F}}) {
-        const tensor w = stored(weight);
-        tensor momentum = args.momentum == 0 ? tensor{} : stored(first);
-        tensor next = in_place ? w : ops.allocate(dtype::f32, dims, memory_use::weights, format);
-        ops.sgd_step(args, w, stored(gradient), momentum, next);
-        results.insert(results.end(), {next, momentum});
-      }
-      const tensor w = stored(weight);
-      tensor m = stored(first), v = stored(second);
-      tensor next = in_place ? w : ops.allocate(dtype::f32, dims, memory_use::weights, format);
-      ops.adamw_step({.gradient_scale = 0.5F, .step = 3}, w, stored(gradient), m, v, next);
-      results.insert(results.end(), {next, m, v});
-      return results;
-    }, 1e-6);
+    expect_agreement(
+        [&](backend& ops) {
+          const auto format = ops.conv2d_weight_format({}, {8, 20, 9, 9}, dims);
+          const auto stored = [&](const tensor& t) {
+            tensor copy = ops.allocate(dtype::f32, dims, memory_use::weights);
+            std::memcpy(copy.raw(), t.raw(), t.bytes());
+            return ops.reorder(copy, format, memory_use::weights);
+          };
+          std::vector<tensor> results;
+          for (const sgd_args& args :
+               {sgd_args{.learning_rate = 0.1F},
+                sgd_args{.learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 0.01F},
+                sgd_args{.learning_rate = 0.1F, .momentum = 0.9F, .nesterov = true, .gradient_scale = 0.5F}}) {
+            const tensor w = stored(weight);
+            tensor momentum = args.momentum == 0 ? tensor{} : stored(first);
+            tensor next = in_place ? w : ops.allocate(dtype::f32, dims, memory_use::weights, format);
+            ops.sgd_step(args, w, stored(gradient), momentum, next);
+            results.insert(results.end(), {next, momentum});
+          }
+          const tensor w = stored(weight);
+          tensor m = stored(first), v = stored(second);
+          tensor next = in_place ? w : ops.allocate(dtype::f32, dims, memory_use::weights, format);
+          ops.adamw_step({.gradient_scale = 0.5F, .step = 3}, w, stored(gradient), m, v, next);
+          results.insert(results.end(), {next, m, v});
+          return results;
+        },
+        1e-6);
 }
 
 TEST_F(TwoBackends, SumOfSquaresIsInDoubleAndTheSameForAnyThreadCount) {
   const tensor x = random({3, 123457});
   double exact = 0;
-  for (std::int64_t i = 0; i < x.elements(); ++i) exact += std::pow(static_cast<double>(x.data<float>()[i]), 2);
+  for (std::int64_t i = 0; i < x.elements(); ++i)
+    exact += std::pow(static_cast<double>(x.data<float>()[i]), 2);
   std::vector<double> sums;
   for (const int count : {1, 2, 3}) {
     const auto one = machine->create_stream({.name = "sum", .threads = count});

@@ -1,4 +1,5 @@
-// What the oneDNN backend promises beyond being right: the same bits fused or apart, again and again, and no allocation.
+// What the oneDNN backend promises beyond being right: the same bits fused or apart, again and again, and no
+// allocation.
 #include "tests/kernels/cpu/two_backends.hpp"
 
 #include <thread>
@@ -9,14 +10,18 @@ namespace {
 using Bits = TwoBackends;
 
 TEST_F(Bits, FusingReluIntoAConvolutionChangesNoBit) {
-  for (const shape& dims : {shape{3, 3, 20, 20}, shape{3, 16, 9, 9}, shape{3, 20, 9, 9}}) {
-    const shape weight_dims{40, dims[1], 3, 3};
-    const conv2d_args args{{1, 1}, {1, 1}};
+  for (const auto& [dims, groups] : {std::pair{shape{3, 3, 20, 20}, 1L},
+                                     {shape{3, 16, 9, 9}, 1L},
+                                     {shape{3, 20, 9, 9}, 1L},
+                                     {shape{3, 20, 9, 9}, 4L},
+                                     {shape{3, 40, 9, 9}, 40L}}) {
+    const shape weight_dims{40, dims[1] / groups, 3, 3};
+    const conv2d_args args{.padding = {1, 1}, .groups = groups};
     const tensor x = random(dims), weight = random(weight_dims), bias = random({40});
     const tensor dy = random({3, 40, dims[2], dims[3]});
     fast->run([&](backend& ops) {
       const tensor source = activation(ops, x);
-      const tensor w = ops.reorder(weight, ops.conv2d_weight_format(args, dims, weight_dims), memory_use::weights);
+      const tensor w = ops.reorder(weight, ops.conv2d_weight_format(args, x.dims(), weight_dims), memory_use::weights);
       const tensor y = ops.conv2d_forward(args, source, w, bias, true);
       const tensor apart = ops.relu_forward(ops.conv2d_forward(args, source, w, bias, false));
       expect_same_bits(values_of(ops, y), values_of(ops, apart), "y");
@@ -83,8 +88,7 @@ public:
   std::vector<std::vector<float>> step(backend& ops) const {
     const conv2d_args args{{1, 1}, {1, 1}};
     const tensor w = ops.reorder(conv_, ops.conv2d_weight_format(args, x_.dims(), conv_.dims()), memory_use::weights);
-    const tensor lw =
-        ops.reorder(linear_, ops.linear_weight_format({4, 2400}, linear_.dims()), memory_use::weights);
+    const tensor lw = ops.reorder(linear_, ops.linear_weight_format({4, 2400}, linear_.dims()), memory_use::weights);
     const tensor convolved = ops.conv2d_forward(args, x_, w, {}, false);
     const auto norm = ops.batch_norm2d_forward({}, convolved, scale_, shift_, true);
     const auto pooled = ops.pool2d_forward({}, norm.y, true);
@@ -94,8 +98,7 @@ public:
     tensor g = ops.flatten_backward(pooled.y.dims(), back.input);
     g = ops.pool2d_backward({}, norm.y.dims(), pooled.workspace, g);
     auto norm_back = ops.batch_norm2d_backward({}, convolved, scale_, norm, true, std::move(g), true);
-    const auto conv_back =
-        ops.conv2d_backward(args, x_, w, false, {}, false, std::move(norm_back.input), false, true);
+    const auto conv_back = ops.conv2d_backward(args, x_, w, false, {}, false, std::move(norm_back.input), false, true);
     tensor momentum = ops.allocate(dtype::f32, conv_.dims(), memory_use::optimizer_state, w.format());
     ops.fill(momentum, 0);
     tensor next = ops.allocate(dtype::f32, conv_.dims(), memory_use::weights, w.format());
@@ -116,7 +119,8 @@ TEST_F(Bits, RepeatsGiveTheSameBitsOnAnyStreamOfAsManyThreads) {
     other->run([&](backend& ops) {
       for (int i = 0; i < 2; ++i) {
         const auto again = network.step(ops);
-        for (std::size_t t = 0; t < first.size(); ++t) expect_same_bits(again[t], first[t], "repeat");
+        for (std::size_t t = 0; t < first.size(); ++t)
+          expect_same_bits(again[t], first[t], "repeat");
       }
     });
   }
@@ -131,10 +135,12 @@ TEST_F(Bits, TwoStreamsAtOnceGiveTheSameBitsAsOneAlone) {
   const auto repeat = [&](backend& ops) {
     for (int i = 0; i < 20; ++i) {
       const auto again = network.step(ops);
-      for (std::size_t t = 0; t < alone.size(); ++t) expect_same_bits(again[t], alone[t], "beside another stream");
+      for (std::size_t t = 0; t < alone.size(); ++t)
+        expect_same_bits(again[t], alone[t], "beside another stream");
     }
   };
-  for (int i = 0; i < 3; ++i) one->post(repeat, nullptr);
+  for (int i = 0; i < 3; ++i)
+    one->post(repeat, nullptr);
   two->run(repeat);
   one->run([](backend&) {});
 }
@@ -146,7 +152,8 @@ TEST_F(Bits, NothingIsAllocatedOnceTheShapesAreKnown) {
     network.step(ops);
     const auto reserved = machine->memory().usage().reserved_bytes;
     const auto live = machine->memory().usage().total_live_bytes;
-    for (int i = 0; i < 50; ++i) network.step(ops);
+    for (int i = 0; i < 50; ++i)
+      network.step(ops);
     EXPECT_EQ(machine->memory().usage().reserved_bytes, reserved);
     EXPECT_EQ(machine->memory().usage().total_live_bytes, live);
   });

@@ -32,7 +32,8 @@ public:
 
   static double dot(const std::vector<float>& a, const tensor& b) {
     double sum = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b.data<float>()[i];
+    for (std::size_t i = 0; i < a.size(); ++i)
+      sum += static_cast<double>(a[i]) * b.data<float>()[i];
     return sum;
   }
 };
@@ -49,8 +50,10 @@ TEST_F(Gradients, OfAConvolutionAreItsSlopes) {
         return ops.conv2d_forward(args, activation(ops, at), stored(ops, weight), {}, false);
       },
       [&](backend& ops, const tensor& at) {
-        return ops.conv2d_backward(args, activation(ops, at), stored(ops, weight), false, {}, false,
-                                   activation(ops, dy), true, false).input;
+        return ops
+            .conv2d_backward(args, activation(ops, at), stored(ops, weight), false, {}, false, activation(ops, dy),
+                             true, false)
+            .input;
       });
   expect_slope(
       weight, dy,
@@ -58,8 +61,10 @@ TEST_F(Gradients, OfAConvolutionAreItsSlopes) {
         return ops.conv2d_forward(args, activation(ops, x), stored(ops, at), {}, false);
       },
       [&](backend& ops, const tensor& at) {
-        return ops.conv2d_backward(args, activation(ops, x), stored(ops, at), false, {}, false, activation(ops, dy),
-                                   false, true).weight;
+        return ops
+            .conv2d_backward(args, activation(ops, x), stored(ops, at), false, {}, false, activation(ops, dy), false,
+                             true)
+            .weight;
       });
 }
 
@@ -98,13 +103,13 @@ TEST_F(Gradients, OfAveragePoolingAndTheLossAreTheirSlopes) {
   tensor dy;
   fast->run([&](backend& ops) { dy = random(ops.pool2d_forward(args, activation(ops, x), false).y.dims()); });
   expect_slope(
-      x, dy,
-      [&](backend& ops, const tensor& at) { return ops.pool2d_forward(args, activation(ops, at), true).y; },
+      x, dy, [&](backend& ops, const tensor& at) { return ops.pool2d_forward(args, activation(ops, at), true).y; },
       [&](backend& ops, const tensor&) { return ops.pool2d_backward(args, x.dims(), {}, activation(ops, dy)); });
 
   const tensor logits = random({6, 9}, -3.0F, 3.0F), one = random({1}, 1.0F, 1.0F);
   tensor labels = tensor::allocate(machine->memory(), dtype::i64, {6}, memory_use::scratch);
-  for (std::int64_t i = 0; i < 6; ++i) labels.data<std::int64_t>()[i] = (4 * i) % 9;
+  for (std::int64_t i = 0; i < 6; ++i)
+    labels.data<std::int64_t>()[i] = (4 * i) % 9;
   expect_slope(
       logits, one,
       [&](backend& ops, const tensor& at) {

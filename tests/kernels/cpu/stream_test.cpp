@@ -5,9 +5,10 @@
 #include "kernels/device.hpp"
 #include "kernels/stream.hpp"
 
-#include <future>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <future>
 #include <pthread.h>
 #include <sched.h>
 #include <thread>

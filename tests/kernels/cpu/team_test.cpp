@@ -3,6 +3,7 @@
 #include "kernels/stream.hpp"
 
 #include <gtest/gtest.h>
+
 #include <omp.h>
 #include <sched.h>
 

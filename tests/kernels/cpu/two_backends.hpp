@@ -1,14 +1,15 @@
 // The oneDNN backend and the plain loops side by side, for comparing them.
 #pragma once
 
-#include "kernels/device.hpp"
-#include "kernels/stream.hpp"
 #include "kernels/backend.hpp"
 #include "kernels/check.hpp"
+#include "kernels/device.hpp"
+#include "kernels/stream.hpp"
+
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
-#include <gtest/gtest.h>
 #include <random>
 
 namespace penstock {
@@ -30,7 +31,8 @@ public:
   tensor random(shape dims, float low = -1.0F, float high = 1.0F) {
     tensor x = tensor::allocate(machine->memory(), dtype::f32, std::move(dims), memory_use::scratch);
     std::uniform_real_distribution<float> value(low, high);
-    for (std::int64_t i = 0; i < x.elements(); ++i) x.data<float>()[i] = value(engine_);
+    for (std::int64_t i = 0; i < x.elements(); ++i)
+      x.data<float>()[i] = value(engine_);
     return x;
   }
 
@@ -45,7 +47,8 @@ public:
     for (std::size_t t = 0; t < wanted.size(); ++t) {
       ASSERT_EQ(found[t].size(), wanted[t].size()) << "result " << t;
       double greatest = 1, worst = 0;
-      for (const float w : wanted[t]) greatest = std::max(greatest, 1.0 + std::abs(static_cast<double>(w)));
+      for (const float w : wanted[t])
+        greatest = std::max(greatest, 1.0 + std::abs(static_cast<double>(w)));
       for (std::size_t i = 0; i < wanted[t].size(); ++i) {
         const double off = std::abs(static_cast<double>(found[t][i]) - wanted[t][i]);
         worst = std::isnan(off) ? INFINITY : std::max(worst, off);
@@ -65,8 +68,10 @@ public:
   static void expect_zero_padding(backend& ops, const tensor& x) {
     if (!x || x.is_plain() || x.type() != dtype::f32) return;
     double stored = 0, logical = 0;
-    for (std::int64_t i = 0; i < x.stored_elements(); ++i) stored += std::abs(static_cast<double>(x.data<float>()[i]));
-    for (const float v : values_of(ops, x)) logical += std::abs(static_cast<double>(v));
+    for (std::int64_t i = 0; i < x.stored_elements(); ++i)
+      stored += std::abs(static_cast<double>(x.data<float>()[i]));
+    for (const float v : values_of(ops, x))
+      logical += std::abs(static_cast<double>(v));
     EXPECT_NEAR(stored, logical, 1e-9 * (1 + logical)) << "padding of " << to_string(x.dims()) << " is not zero";
   }
 

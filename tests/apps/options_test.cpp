@@ -1,0 +1,60 @@
+// What the words of an app's command line become.
+#include "apps/runner/options.hpp"
+#include "kernels/check.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace penstock::apps {
+namespace {
+
+app_options parse(std::vector<std::string> words) {
+  std::string help;
+  auto options = parse_options("lenet", words, help);
+  return options.value();
+}
+
+TEST(Options, ReplicasGiveTheStageCount) {
+  EXPECT_THAT(parse({"--replicas", "2,1,3"}).run.replicas, testing::ElementsAre(2, 1, 3));
+  EXPECT_THAT(parse({"--stages", "3"}).run.replicas, testing::ElementsAre(1, 1, 1));
+  EXPECT_THAT(parse({"--stages", "2", "--replicas", "2,1"}).run.replicas, testing::ElementsAre(2, 1));
+  EXPECT_THROW(parse({"--stages", "3", "--replicas", "2,1"}), usage_error);
+}
+
+TEST(Options, AdamwHasARateOfItsOwnUnlessOneIsGiven) {
+  EXPECT_EQ(parse({}).run.lr.base, 0.01F);
+  EXPECT_EQ(parse({"--optimizer", "adamw"}).run.lr.base, 0.001F);
+  EXPECT_EQ(parse({"--optimizer", "adamw", "--lr", "0.01"}).run.lr.base, 0.01F);
+}
+
+TEST(Options, TheRateScheduleKeepsTheRateGiven) {
+  const auto options = parse({"--lr", "0.5", "--lr-schedule", "step:every=10,gamma=0.5"});
+  EXPECT_EQ(options.run.lr.name, "step");
+  EXPECT_EQ(options.run.lr.step_every, 10);
+  EXPECT_EQ(options.run.lr.base, 0.5F);
+}
+
+TEST(Options, SwitchesTurnTheirThingOff) {
+  const auto options = parse({"--no-augment", "--no-replica-lr-scaling", "--no-decay-norm-bias",
+                              "--keep-going-on-nonfinite", "--executor", "oracle"});
+  EXPECT_FALSE(options.augment);
+  EXPECT_FALSE(options.run.replica_lr_scaling);
+  EXPECT_FALSE(options.run.decay_norm_bias);
+  EXPECT_FALSE(options.run.stop_on_nonfinite);
+  EXPECT_EQ(options.run.executor, actors::executor_kind::oracle);
+}
+
+TEST(Options, HelpIsGivenInsteadOfOptions) {
+  std::string help;
+  EXPECT_FALSE(parse_options("lenet", std::vector<std::string>{"--help"}, help).has_value());
+  EXPECT_THAT(help, testing::HasSubstr("Pixels a side [28]"));
+}
+
+TEST(Options, CountsAreWholeNumbersWithCommasBetween) {
+  EXPECT_THAT(parse_counts("--replicas", "1,22,3", 1), testing::ElementsAre(1, 22, 3));
+  for (const char* bad : {"", ",", "1,", ",1", "1;2", "1, 2", "0", "-1", "1e3", "99999999999"})
+    EXPECT_THROW(parse_counts("--replicas", bad, 1), usage_error) << bad;
+}
+
+} // namespace
+} // namespace penstock::apps

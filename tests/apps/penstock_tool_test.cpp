@@ -1,0 +1,98 @@
+// The bundled tool's commands.
+#include "tests/apps/programs.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace penstock::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+process_result penstock_tool(std::vector<std::string> arguments) {
+  return run_process(program("penstock", std::move(arguments)), patience);
+}
+
+TEST(PenstockTool, AnswersAnUnknownCommandWithTheNearest) {
+  const auto result = penstock_tool({"tran"});
+  EXPECT_EQ(result.exit_code, 2);
+  ASSERT_EQ(result.error_lines().size(), 1U) << result.errors;
+  EXPECT_THAT(result.errors, HasSubstr("did you mean 'train'"));
+}
+
+TEST(PenstockTool, ListsItsCommandsWhenThereIsNone) {
+  const auto without = penstock_tool({});
+  EXPECT_EQ(without.exit_code, 2);
+  EXPECT_THAT(without.errors, AllOf(HasSubstr("models"), HasSubstr("trace"), HasSubstr("schedule")));
+  const auto asked = penstock_tool({"--help"});
+  EXPECT_EQ(asked.exit_code, 0);
+  EXPECT_EQ(asked.output, without.errors);
+}
+
+TEST(PenstockTool, TellsItsVersion) {
+  const auto result = penstock_tool({"version"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.output, testing::MatchesRegex("penstock [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST(PenstockTool, ListsModelsAndTheLayersOfOne) {
+  const auto all = penstock_tool({"models"});
+  EXPECT_EQ(all.exit_code, 0) << all.errors;
+  for (const char* name : {"lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50"})
+    EXPECT_THAT(all.output, HasSubstr(name));
+  const auto one = penstock_tool({"models", "lenet"});
+  EXPECT_EQ(one.exit_code, 0) << one.errors;
+  EXPECT_THAT(one.output, AllOf(HasSubstr("conv1"), HasSubstr("fc3"), HasSubstr("61,706")));
+  const auto unknown = penstock_tool({"models", "lenett"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.errors, HasSubstr("did you mean 'lenet'"));
+}
+
+TEST(PenstockTool, TrainsAModelByName) {
+  const auto result = penstock_tool({"train", "lenet", "--steps", "2", "--synthetic-samples", "16", "--batch", "8"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.output, HasSubstr("done: 2 steps"));
+  const auto without = penstock_tool({"train", "--steps", "2"});
+  EXPECT_EQ(without.exit_code, 2);
+  EXPECT_EQ(without.error_lines().size(), 1U) << without.errors;
+  const auto unknown = penstock_tool({"train", "vgg61", "--steps", "2"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.errors, HasSubstr("did you mean 'vgg"));
+}
+
+TEST(PenstockTool, DrawsASchedule) {
+  const auto result = penstock_tool({"schedule", "--schedule", "gpipe", "--stages", "3", "--microbatches", "3",
+                                     "--minibatches", "1", "--columns", "80"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  // Three stages, forward 1, backward 2: (3 + 3 - 1) * 3 units of time, 3 * 3 of them busy on each stage.
+  EXPECT_THAT(result.output, AllOf(HasSubstr("gpipe"), HasSubstr("bubble 40.00 %"), HasSubstr("stage 2")));
+  for (const auto& line : lines_of(result.output))
+    EXPECT_LE(line.size(), 100U) << line;
+}
+
+TEST(PenstockTool, RefusesAScheduleThatCannotBe) {
+  for (const auto& [arguments, words] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--schedule", "gpip"}, "did you mean 'gpipe'"},
+           {{"--stages", "2", "--forward-time", "1,2,3"}, "--forward-time"},
+           {{"--stages", "2", "--backward-time", "-1"}, "--backward-time"},
+           {{"--stages", "2", "--in-flight", "1,2"}, "in-flight"},
+           {{"--columns", "3"}, "--columns"},
+           {{"--schedule", "pipedream", "--microbatches", "4"}, "2bw"}}) {
+    auto all = arguments;
+    all.insert(all.begin(), "schedule");
+    const auto result = penstock_tool(all);
+    EXPECT_EQ(result.exit_code, 2) << words;
+    EXPECT_EQ(result.error_lines().size(), 1U) << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr(words));
+  }
+}
+
+TEST(PenstockTool, PassesItsWordsToTheTraceReader) {
+  const auto result = penstock_tool({"trace", "summary", "nowhere.pftrace"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.errors, HasSubstr("nowhere.pftrace"));
+}
+
+} // namespace
+} // namespace penstock::test

@@ -1,0 +1,170 @@
+// The apps as a person runs them: help, configuration, plan, progress, metrics, summary.
+#include "tests/apps/programs.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstring>
+#include <fstream>
+
+namespace penstock::test {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::vector<json> events_of(const std::filesystem::path& file) {
+  std::vector<json> events;
+  for (const auto& line : lines_of(read_text(file)))
+    events.push_back(json::parse(line));
+  return events;
+}
+
+class EveryApp : public testing::TestWithParam<const char*> {};
+
+TEST_P(EveryApp, ShowsItsPlan) {
+  const auto result =
+      run_process(program(GetParam(), {"--dry-run", "--stages", "2", "--width", "0.1", "--steps", "7"}), patience);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.output, AllOf(HasSubstr(GetParam()), HasSubstr("schedule pipedream"), HasSubstr("7 steps")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Apps, EveryApp, testing::Values("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50"),
+                         [](const auto& app) { return std::string(app.param); });
+
+TEST(Help, ListsEveryOptionOfTheDesign) {
+  const auto result = run_process(program("lenet", {"--help"}), patience);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.errors, "");
+  for (const char* option :
+       {"--data", "--image-size", "--classes", "--width", "--dropout", "--batch", "--microbatches", "--schedule",
+        "--in-flight", "--window", "--stages", "--replicas", "--epochs", "--steps", "--lr", "--lr-schedule",
+        "--optimizer", "--momentum", "--nesterov", "--weight-decay", "--label-smoothing", "--seed",
+        "--no-replica-lr-scaling", "--no-decay-norm-bias", "--clip-norm", "--eval-every", "--eval-batch", "--eval-only",
+        "--dry-run", "--print-config", "--threads", "--weights", "--save-weights", "--save-gradients",
+        "--allow-partial", "--checkpoint", "--checkpoint-every", "--resume", "--trace", "--metrics", "--executor",
+        "--plugin", "--cuts", "--loader-threads", "--no-augment", "--synthetic-samples", "--stall-timeout",
+        "--keep-going-on-nonfinite", "--reference-kernels"})
+    EXPECT_THAT(result.output, HasSubstr("  " + std::string(option))) << option;
+}
+
+TEST(PrintConfig, IsOneJsonObjectWithWhatWasGivenAndTheDefaults) {
+  const auto result = run_process(
+      program("resnet18", {"--print-config", "--replicas", "2,1", "--lr", "0.1", "--no-augment"}), patience);
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto config = json::parse(result.output);
+  EXPECT_EQ(config.at("model"), "resnet18");
+  EXPECT_EQ(config.at("replicas"), "2,1");
+  EXPECT_EQ(config.at("stages"), 2);
+  EXPECT_EQ(config.at("lr"), 0.1);
+  EXPECT_EQ(config.at("no-augment"), true);
+  EXPECT_EQ(config.at("batch"), 32);
+  EXPECT_EQ(config.at("schedule"), "pipedream");
+  EXPECT_TRUE(config.at("trace").is_null());
+}
+
+TEST(DryRun, WritesNothing) {
+  const temporary_folder folder;
+  const auto result = run_process(tiny_lenet({"--dry-run", "--trace", "t", "--metrics", "m", "--checkpoint", "c"}),
+                                  patience, {.folder = folder.path()});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(folder.empty());
+}
+
+TEST(Run, SaysThatTheDataIsSyntheticWhenNoneWasGiven) {
+  const auto without = run_process(tiny_lenet({"--steps", "1"}), patience);
+  EXPECT_THAT(without.output, HasSubstr("no --data given"));
+  const auto with = run_process(tiny_lenet({"--steps", "1", "--data", "synthetic"}), patience);
+  EXPECT_EQ(with.exit_code, 0) << with.errors;
+  EXPECT_THAT(with.output, testing::Not(HasSubstr("no --data given")));
+}
+
+TEST(Metrics, AreOneJsonObjectALineAndEndWithTheSummary) {
+  const temporary_folder folder;
+  const auto result = run_process(
+      tiny_lenet({"--stages", "2", "--epochs", "2", "--metrics", "m.jsonl"}), patience, {.folder = folder.path()});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto events = events_of(folder / "m.jsonl");
+  ASSERT_EQ(events.size(), 16U + 2U + 1U); // 64 samples in eights, twice
+  std::int64_t steps = 0;
+  std::int64_t evaluations = 0;
+  for (const auto& event : events) {
+    if (event.at("event") == "step") {
+      EXPECT_EQ(event.at("step"), ++steps);
+      EXPECT_TRUE(event.at("loss").is_number_float());
+      EXPECT_TRUE(event.at("samples_per_s").is_number());
+    }
+    if (event.at("event") == "eval") {
+      EXPECT_EQ(event.at("epoch"), ++evaluations);
+      EXPECT_TRUE(event.at("loss").is_number_float());
+      EXPECT_TRUE(event.at("accuracy").is_number());
+    }
+  }
+  EXPECT_EQ(steps, 16);
+  EXPECT_EQ(evaluations, 2);
+  const auto& summary = events.back();
+  EXPECT_EQ(summary.at("event"), "summary");
+  EXPECT_EQ(summary.at("end"), "finished");
+  EXPECT_EQ(summary.at("steps"), 16);
+  EXPECT_EQ(summary.at("schedule"), "pipedream");
+  EXPECT_EQ(summary.at("weights_sha256").get<std::string>().size(), 64U);
+  EXPECT_EQ(summary.at("state_sha256").get<std::string>().size(), 64U);
+  EXPECT_EQ(summary.at("peak_memory_bytes").size(), 2U);
+  EXPECT_GT(summary.at("peak_memory_bytes")[0], 0);
+  EXPECT_EQ(summary.at("in_flight"), json({2, 1}));
+  EXPECT_EQ(summary.at("drains").back(), 16);
+  EXPECT_EQ(summary.at("threads"), 1);
+  for (const char* key : {"samples_per_s", "steady_samples_per_s", "instruction_set", "library", "microbatches"})
+    EXPECT_TRUE(summary.contains(key)) << key;
+  EXPECT_THAT(result.output, HasSubstr(summary.at("weights_sha256").get<std::string>()));
+}
+
+TEST(Summary, NamesWhatWasWritten) {
+  const temporary_folder folder;
+  const auto result = run_process(tiny_lenet({"--steps", "4", "--trace", "t.pftrace", "--save-weights", "w.safetensors",
+                                              "--save-gradients", "g.safetensors", "--checkpoint", "ck"}),
+                                  patience, {.folder = folder.path()});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  for (const char* path : {"t.pftrace", "w.safetensors", "g.safetensors", "ck"}) {
+    EXPECT_THAT(result.output, HasSubstr(path));
+    EXPECT_TRUE(std::filesystem::exists(folder / path)) << path;
+  }
+}
+
+TEST(EvalOnly, ReportsTheTestSetAndTrainsNothing) {
+  const auto result = run_process(tiny_lenet({"--eval-only"}), patience);
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("test: loss"), HasSubstr(" 0 steps")));
+}
+
+TEST(Progress, IsOneLiveLineOnATerminalAndPlainLinesElsewhere) {
+  const auto live = run_process(tiny_lenet({"--epochs", "3"}), patience, {.terminal = true});
+  EXPECT_EQ(live.exit_code, 0) << live.errors;
+  EXPECT_THAT(live.output, HasSubstr("epoch 3/3"));
+  EXPECT_THAT(live.output, HasSubstr("test: loss"));
+  const auto plain = run_process(tiny_lenet({"--epochs", "3"}), patience);
+  EXPECT_THAT(plain.output, HasSubstr("epoch 3/3"));
+  EXPECT_THAT(plain.output, testing::Not(HasSubstr("\r")));
+  EXPECT_THAT(plain.output, testing::Not(HasSubstr("\x1b")));
+}
+
+TEST(Run, TakesTheShapeOfATensorsFile) {
+  const temporary_folder folder;
+  ASSERT_EQ(run_process(program("penstock", {"version"}), patience).exit_code, 0);
+  const std::string header = R"({"input":{"dtype":"F32","shape":[4,3,32,32],"data_offsets":[0,49152]},)"
+                             R"("target":{"dtype":"I64","shape":[4],"data_offsets":[49152,49184]}})";
+  std::string bytes(8, '\0');
+  const std::uint64_t length = header.size();
+  std::memcpy(bytes.data(), &length, 8);
+  std::ofstream(folder / "d.safetensors", std::ios::binary) << bytes + header + std::string(49184, '\0');
+  const auto result = run_process(program("lenet", {"--data", "tensors:d.safetensors", "--batch", "2", "--metrics",
+                                                    "m.jsonl"}),
+                                  patience, {.folder = folder.path()});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(events_of(folder / "m.jsonl").back().at("steps"), 2);
+}
+
+} // namespace
+} // namespace penstock::test
