@@ -1,4 +1,5 @@
 // Losses in, step events and evaluation totals out.
+#include "actors/coordinator_actor.hpp"
 #include "actors/source_actor.hpp"
 #include "actors/step_log.hpp"
 
@@ -56,6 +57,8 @@ void metrics::take(const loss_msg& m) {
   ++context_->progress;
   if (!evaluating_) {
     context_->services.steps.add(m.key.minibatch, m.key.microbatch, m.metrics);
+    const auto& control = context_->services.control;
+    if (control.stop || control.checkpoint) caf::anon_send(context_->coordinator, drain_msg{});
     report();
     return;
   }

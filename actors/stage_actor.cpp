@@ -54,6 +54,7 @@ public:
   bool has_version(std::int64_t version) const override { return versions_.contains(version); }
 
 private:
+  void restart_inboxes(phase mode);
   void pump();
   void pump_training();
   void pump_evaluation();
@@ -149,7 +150,14 @@ void stage_replica::take(const weights_msg& m) {
   pump();
 }
 
+void stage_replica::restart_inboxes(phase mode) {
+  activations_.restart(mode, "activation");
+  gradients_in_.restart(mode, "gradient");
+  labels_.restart(mode, "labels");
+}
+
 void stage_replica::begin(const begin_segment_msg& m) {
+  restart_inboxes(phase::training);
   run_ = m.run;
   segment_ = run_->segment;
   const auto& s = run_->plan.stages[static_cast<std::size_t>(unit_->index)];
@@ -175,6 +183,7 @@ void stage_replica::truncate(const truncate_segment_msg& m) {
 }
 
 void stage_replica::begin(const begin_evaluation_msg& m) {
+  restart_inboxes(phase::evaluation);
   segment_ = m.segment;
   evaluation_weights_ = m.weights;
   work_->evaluation_states = m.states;

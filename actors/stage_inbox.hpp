@@ -17,7 +17,8 @@ std::vector<named_tensor> with_names(const model& m, const std::vector<value_id>
 std::int64_t total_bytes(const std::vector<named_tensor>& tensors);
 
 /// Messages by (minibatch since the drain, micro-batch). Bounded: a message beyond the credits, or a second one with
-/// the same key, is a fault of the sender and is thrown as penstock::error.
+/// the same key, is a fault of the sender and is thrown as penstock::error. Training takes keys in ascending order, so
+/// one that lies before the last taken came twice too.
 template <class Message>
 class keyed_inbox {
 public:
@@ -35,10 +36,13 @@ public:
     return std::nullopt;
   }
   std::size_t size() const { return held_.size(); }
-  void clear() { held_.clear(); }
+  /// A new segment: keys start again. Whatever is still held was sent once too often.
+  void restart(phase mode, const char* what);
 
 private:
   std::map<key, Message> held_;
+  std::optional<key> last_taken_;
+  phase mode_ = phase::training;
 };
 
 [[noreturn]] void refuse_message(const message_key& k, std::size_t bound, bool twice, const char* what);
@@ -46,13 +50,23 @@ private:
 template <class Message>
 void keyed_inbox<Message>::put(const Message& m, std::size_t bound, const char* what) {
   if (held_.size() >= bound) refuse_message(m.key, bound, false, what);
-  if (!held_.emplace(key_of(m.key), m).second) refuse_message(m.key, bound, true, what);
+  const auto k = key_of(m.key);
+  const bool passed = mode_ == phase::training && last_taken_ && k <= *last_taken_;
+  if (passed || !held_.emplace(k, m).second) refuse_message(m.key, bound, true, what);
 }
 
 template <class Message>
 Message keyed_inbox<Message>::take(std::int64_t minibatch, std::int32_t microbatch) {
   auto node = held_.extract({minibatch, microbatch});
+  last_taken_ = std::max(last_taken_.value_or(node.key()), node.key());
   return std::move(node.mapped());
+}
+
+template <class Message>
+void keyed_inbox<Message>::restart(phase mode, const char* what) {
+  if (!held_.empty()) refuse_message(held_.begin()->second.key, 0, true, what);
+  last_taken_.reset();
+  mode_ = mode;
 }
 
 } // namespace penstock::actors

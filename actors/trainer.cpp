@@ -159,6 +159,8 @@ void training_run::summarise() {
   for (auto& s : parts_->stages) {
     auto& out = summary_.stages[static_cast<std::size_t>(s.index)];
     out.updates = s.weights->version;
+    out.weight_bytes = 0;
+    for (const auto& w : s.weights->tensors) out.weight_bytes += static_cast<std::int64_t>(w.bytes());
     for (auto& r : s.replicas) {
       const auto usage = r.memory->memory().usage();
       out.peak_weight_bytes = std::max(out.peak_weight_bytes, usage.peak(memory_use::weights));

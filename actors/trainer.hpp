@@ -34,7 +34,7 @@ struct stage_summary {
   std::string layers; ///< "conv1 .. fc1"
   int replicas = 1;
   std::int64_t credit = 1;
-  std::int64_t weight_bytes = 0;      ///< one version
+  std::int64_t weight_bytes = 0;      ///< one version; after a run as stored, padding included
   std::int64_t peak_weight_bytes = 0; ///< versions alive at once
   std::int64_t peak_memory_bytes = 0; ///< all uses; largest replica
   std::int64_t updates = 0;

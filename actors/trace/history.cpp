@@ -59,10 +59,10 @@ std::string micro_name(const trace_header& header, const trace_record& r) {
 class stage_check {
 public:
   stage_check(const trace_header& header, const planner::schedule& schedule, const segment_range& range, int stage,
-              std::int64_t base_version, violations& found)
-      : header_(header), schedule_(schedule), range_(range), stage_(stage), base_(base_version), found_(found),
-        micro_count_(schedule.minibatches * schedule.microbatches), forwards_(static_cast<std::size_t>(micro_count_)),
-        backwards_(static_cast<std::size_t>(micro_count_)) {}
+              std::int64_t base_version, bool shares_updates, violations& found)
+      : header_(header), schedule_(schedule), range_(range), stage_(stage), base_(base_version),
+        shares_updates_(shares_updates), found_(found), micro_count_(schedule.minibatches * schedule.microbatches),
+        forwards_(static_cast<std::size_t>(micro_count_)), backwards_(static_cast<std::size_t>(micro_count_)) {}
 
   void walk_replica(int replica, const records_view& records);
   /// After all replicas' walks.
@@ -74,6 +74,12 @@ public:
 private:
   const planner::stage_schedule& plan() const { return schedule_.stages[static_cast<std::size_t>(stage_)]; }
   std::string who(int replica) const { return actor_name(header_, stage_, replica) + ": "; }
+  std::string who_updates(int replica) const {
+    return shares_updates_ ? "stage " + std::to_string(stage_) + ": " : who(replica);
+  }
+  void fail_update(const trace_record& r, const std::string& what) {
+    found_.add(r.begin_ns, who_updates(r.replica) + what);
+  }
   void fail(const trace_record& r, const std::string& what) { found_.add(r.begin_ns, who(r.replica) + what); }
   std::int64_t index_of(const trace_record& r) const {
     return (r.minibatch - range_.first) * schedule_.microbatches + r.microbatch;
@@ -91,13 +97,15 @@ private:
   const planner::schedule& schedule_;
   const segment_range& range_;
   int stage_;
-  std::int64_t base_; // the stage's updates before this segment
+  std::int64_t base_;   // the stage's updates before this segment
+  bool shares_updates_; // one update stands for all replicas
   violations& found_;
   std::int64_t micro_count_;
   std::vector<const trace_record*> forwards_, backwards_; // by micro-batch, counted from the segment's first
   std::vector<std::vector<std::int64_t>> updates_;        // ends of each replica's
 
   // Of the replica at hand.
+  int walked_ = 0;
   std::map<std::pair<std::int64_t, std::int32_t>, std::pair<std::int64_t, std::int64_t>> versions_; // listed: F, B
   std::vector<planner::action> order_; // its list without updates
   std::size_t next_in_order_ = 0;
@@ -173,22 +181,23 @@ void stage_check::take_update(const trace_record& r) {
   update_ends_.push_back(r.end_ns);
   const std::int64_t version = base_ + done;
   if (r.version_read != version || r.version_written != version + 1)
-    return fail(r, "update from version " + std::to_string(r.version_read) + " to " +
-                       std::to_string(r.version_written) + ", wanted from " + std::to_string(version) + " to " +
-                       std::to_string(version + 1));
+    return fail_update(r, "update from version " + std::to_string(r.version_read) + " to " +
+                              std::to_string(r.version_written) + ", wanted from " + std::to_string(version) + " to " +
+                              std::to_string(version + 1));
   if (r.minibatch != first_of_group(done))
-    return fail(r, "update to version " + std::to_string(version + 1) + " is of minibatch " +
-                       std::to_string(r.minibatch) + ", wanted " + std::to_string(first_of_group(done)));
+    return fail_update(r, "update to version " + std::to_string(version + 1) + " is of minibatch " +
+                              std::to_string(r.minibatch) + ", wanted " + std::to_string(first_of_group(done)));
   const auto begin = (first_of_group(done) - range_.first) * schedule_.microbatches;
   const auto end = std::min((first_of_group(done + 1) - range_.first) * schedule_.microbatches, micro_count_);
   for (auto i = begin; i < end; ++i) {
     if (planner::replica_of(schedule_, stage_, i / schedule_.microbatches,
-                            static_cast<std::int32_t>(i % schedule_.microbatches)) != r.replica)
+                            static_cast<std::int32_t>(i % schedule_.microbatches)) != walked_)
       continue;
     const trace_record* backward = backwards_[static_cast<std::size_t>(i)];
     if (backward != nullptr && backward->end_ns > r.begin_ns)
-      return fail(r, "update to version " + std::to_string(version + 1) + " before the end of the backward of " +
-                         micro_name(header_, range_.first + i / schedule_.microbatches, i % schedule_.microbatches));
+      return fail_update(
+          r, "update to version " + std::to_string(version + 1) + " before the end of the backward of " +
+                 micro_name(header_, range_.first + i / schedule_.microbatches, i % schedule_.microbatches));
   }
 }
 
@@ -207,6 +216,7 @@ void stage_check::follow_list(const trace_record& r) {
 }
 
 void stage_check::walk_replica(int replica, const records_view& records) {
+  walked_ = replica;
   versions_.clear();
   order_.clear();
   next_in_order_ = 0;
@@ -241,9 +251,9 @@ void stage_check::check_update_counts() {
     const auto done = static_cast<std::int64_t>(ends.size());
     if (done < wanted)
       found_.add(at_the_end,
-                 who(static_cast<int>(replica)) + "no update to version " + std::to_string(base_ + done + 1));
+                 who_updates(static_cast<int>(replica)) + "no update to version " + std::to_string(base_ + done + 1));
     if (done > wanted)
-      found_.add(ends[static_cast<std::size_t>(wanted)], who(static_cast<int>(replica)) + std::to_string(done) +
+      found_.add(ends[static_cast<std::size_t>(wanted)], who_updates(static_cast<int>(replica)) + std::to_string(done) +
                                                              " updates between two drains, wanted " +
                                                              std::to_string(wanted));
   }
@@ -278,9 +288,13 @@ void stage_check::check_order_between(const stage_check& left, const stage_check
 /// The whole run: cuts it at its drains and checks each part.
 class run_check {
 public:
-  run_check(const trace_header& header, const std::vector<trace_record>& records) : header_(header) {
-    for (const auto& r : records)
-      if (is_training(r)) by_segment_[r.segment].push_back(&r);
+  run_check(const trace_header& header, const std::vector<trace_record>& records)
+      : header_(header), shares_updates_(header.replicas.size(), true) {
+    for (const auto& r : records) {
+      if (!is_training(r)) continue;
+      by_segment_[r.segment].push_back(&r);
+      if (r.kind == span_kind::update && r.replica > 0) shares_updates_[static_cast<std::size_t>(r.stage)] = false;
+    }
   }
 
   std::optional<std::string> run();
@@ -296,6 +310,7 @@ private:
   std::map<int, records_view> by_segment_;
   std::vector<segment_range> ranges_;
   std::vector<std::int64_t> versions_; // of each stage at the last drain
+  std::vector<bool> shares_updates_;   // of each stage; see check_history
   violations found_;
 };
 
@@ -374,13 +389,20 @@ void run_check::check_segment(const segment_range& range) {
     return;
   }
   std::map<std::pair<int, int>, records_view> by_replica;
-  for (const trace_record* r : by_segment_[range.id])
-    by_replica[{r->stage, r->replica}].push_back(r);
+  for (const trace_record* r : by_segment_[range.id]) {
+    if (r->kind != span_kind::update || !shares_updates_[static_cast<std::size_t>(r->stage)]) {
+      by_replica[{r->stage, r->replica}].push_back(r);
+      continue;
+    }
+    for (int replica = 0; replica < header_.replicas[static_cast<std::size_t>(r->stage)]; ++replica)
+      by_replica[{r->stage, replica}].push_back(r);
+  }
   std::vector<stage_check> stages;
   stages.reserve(header_.replicas.size());
   for (int s = 0; s < static_cast<int>(header_.replicas.size()); ++s) {
     auto& version = versions_[static_cast<std::size_t>(s)];
-    auto& stage = stages.emplace_back(header_, schedule, range, s, version, found_);
+    auto& stage =
+        stages.emplace_back(header_, schedule, range, s, version, shares_updates_[static_cast<std::size_t>(s)], found_);
     const int replicas = header_.replicas[static_cast<std::size_t>(s)];
     for (int r = 0; r < replicas; ++r)
       stage.walk_replica(r, by_replica[{s, r}]);

@@ -18,7 +18,8 @@ namespace penstock::actors {
 /// - a forward reads the version that the schedule gives it, after the update that wrote it ended; its backward reads
 /// the
 ///   same (under a schedule that does not stash: the newest, as the schedule says, when the window is 0);
-/// - updates go up by one, on every replica alike, each after the backwards it sums;
+/// - updates go up by one, on every replica alike, each after the backwards it sums (a stage whose updates are all
+///   recorded as replica 0's has one optimizer for its replicas);
 /// - a replica never holds more forwards without their backward than its credit;
 /// - with window 0 forwards and backwards follow the list's order;
 /// - a drain's work ends before the next begins, and nothing follows the run's last minibatch.

@@ -40,24 +40,28 @@ void check_file(const std::filesystem::path& file) {
 
 // The dynamic loader maps what the headers promise, and the process dies when a half-copied file does not have it. What
 // is no shared object at all is left for the loader to say.
-void check_segments(const std::filesystem::path& file) {
+void check_complete(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   const std::uintmax_t size = std::filesystem::file_size(file);
   ElfW(Ehdr) header{};
   if (!in.read(reinterpret_cast<char*>(&header), sizeof header)) return;
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(ElfW(Phdr))) return;
+  const auto holds = [&](std::uintmax_t offset, std::uintmax_t bytes) {
+    return offset <= size && bytes <= size - offset;
+  };
+  // The table of sections lies at the end, behind what is mapped.
+  bool complete = holds(header.e_shoff, std::uintmax_t{header.e_shnum} * header.e_shentsize);
   in.seekg(static_cast<std::streamoff>(header.e_phoff));
-  for (int i = 0; i < header.e_phnum; ++i) {
+  for (int i = 0; complete && i < header.e_phnum; ++i) {
     ElfW(Phdr) segment{};
-    if (!in.read(reinterpret_cast<char*>(&segment), sizeof segment) || segment.p_offset > size ||
-        segment.p_filesz > size - segment.p_offset)
-      refuse(file, "truncated: it has " + std::to_string(size) + " bytes and its headers speak of more");
+    complete = in.read(reinterpret_cast<char*>(&segment), sizeof segment) && holds(segment.p_offset, segment.p_filesz);
   }
+  if (!complete) refuse(file, "truncated: it has " + std::to_string(size) + " bytes and its headers speak of more");
 }
 
 void* open_object(const std::filesystem::path& file) {
   check_file(file);
-  check_segments(file);
+  check_complete(file);
   // An absolute path, since the loader would look a bare name up in the system's folders.
   const auto path = std::filesystem::absolute(file).string();
   // A plug-in built with -ffast-math changes how this thread rounds when it is loaded; bits would differ from then on.

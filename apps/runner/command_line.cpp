@@ -9,6 +9,7 @@
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -113,6 +114,18 @@ struct command_line::implementation {
     }
   }
 
+  // "--stages --trace t": an option as another's value is a value forgotten.
+  void check_values() const {
+    const auto names = option_names();
+    for (const auto& b : bindings) {
+      if (b.is_switch) continue;
+      for (const auto& value : b.option->results()) {
+        if (std::find(names.begin(), names.end(), value) != names.end())
+          throw usage_error(b.name + ": a value is missing before '" + value + "'");
+      }
+    }
+  }
+
   [[noreturn]] void refuse_unknown(const std::vector<std::string>& words) const {
     for (const auto& word : words) {
       if (!word.starts_with("-")) continue;
@@ -205,6 +218,7 @@ bool command_line::parse(std::span<const std::string> arguments) {
   } catch (const CLI::ParseError& fault) {
     throw usage_error(fault.what());
   }
+  self_->check_values();
   if (const auto rest = self_->app.remaining(); !rest.empty()) self_->refuse_unknown(rest);
   for (const auto& b : self_->bindings) {
     for (const auto& value : b.option->reduced_results())

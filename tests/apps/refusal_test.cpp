@@ -42,7 +42,7 @@ std::vector<std::string> with_outputs(std::vector<std::string> arguments) {
 const std::vector<refusal> usage_refusals{
     {"UnknownOption", with_outputs({"--bacth", "4"}), 2, {"--bacth", "did you mean '--batch'"}},
     {"UnexpectedWord", with_outputs({"vgg16"}), 2, {"unexpected", "vgg16"}},
-    {"MissingValue", with_outputs({"--stages"}), 2, {"--trace"}}, // takes --trace for its value
+    {"MissingValue", with_outputs({"--stages"}), 2, {"--stages: a value is missing"}},
     {"NoNumber", with_outputs({"--batch", "many"}), 2, {"--batch", "'many'", "whole number"}},
     {"NegativeNumber", with_outputs({"--epochs", "-1"}), 2, {"--epochs", "'-1'"}},
     {"NumberTooLarge", with_outputs({"--stages", "99999999999999999999"}), 2, {"--stages", "99999999999999999999"}},
@@ -105,7 +105,7 @@ const std::vector<refusal> failures{
     {"GradientsInNoFolder", {"--save-gradients", "nowhere/g.safetensors"}, 1, {"--save-gradients", "nowhere"}},
     {"TraceWhereNothingCanBeMade", {"--trace", "/proc/t.pftrace"}, 1, {"--trace", "/proc"}},
     {"CheckpointBelowAFile", {"--checkpoint", "/dev/null/ck"}, 1, {"--checkpoint", "/dev/null"}},
-    {"ResumeFromNothing", {"--checkpoint", "nowhere", "--resume"}, 1, {"nowhere"}},
+    {"ResumeFromNothing", {"--checkpoint", "nowhere", "--resume"}, 2, {"nowhere"}},
 };
 
 std::string name_of(const testing::TestParamInfo<refusal>& info) { return info.param.name; }

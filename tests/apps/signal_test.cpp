@@ -14,7 +14,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 std::vector<std::string> endless(const std::vector<std::string>& more = {}) {
-  std::vector<std::string> arguments{"--stages", "2", "--epochs", "1000000", "--eval-every", "-1", "--metrics", "m.jsonl"};
+  std::vector<std::string> arguments{"--stages", "2", "--epochs", "20000", "--eval-every", "-1", "--metrics", "m.jsonl"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return tiny_lenet(arguments);
 }

@@ -78,7 +78,8 @@ TEST(LoadPlugin, RefusesAHalfCopiedFileInsteadOfDying) {
   const auto whole = plugin_file("custom_layer");
   const auto part = testing::TempDir() + "half_copied.so";
   const auto size = std::filesystem::file_size(whole);
-  for (const std::uintmax_t bytes : {std::uintmax_t{0}, std::uintmax_t{40}, std::uintmax_t{100}, size / 4, size / 2}) {
+  for (const std::uintmax_t bytes :
+       {std::uintmax_t{0}, std::uintmax_t{40}, std::uintmax_t{100}, size / 4, size / 2, size - 1}) {
     std::filesystem::copy_file(whole, part, std::filesystem::copy_options::overwrite_existing);
     std::filesystem::resize_file(part, bytes);
     EXPECT_THAT(refusal_of_file(part), one_line_about(part)) << bytes << " of " << size << " bytes";

@@ -151,6 +151,30 @@ TEST(History, FindsReplicasThatUpdateOnDifferentGroups) {
   EXPECT_EQ(verdict(run), "stage 0 replica 1: update to version 3 is of minibatch 5, wanted 4");
 }
 
+TEST(History, OneOptimizerMayStandForAllReplicas) {
+  auto run = make_run({.name = "pipedream", .replicas = {2, 1}}, {8, 3});
+  std::erase_if(run.records, [](const auto& r) { return r.kind == span_kind::update && r.replica == 1; });
+  // It updates when the last of its replicas is done.
+  for (auto& r : run.records)
+    if (r.kind == span_kind::update && r.stage == 0)
+      for (const auto& other : run.records)
+        if (other.kind == span_kind::backward && other.stage == 0 && other.segment == r.segment &&
+            other.minibatch / 2 == r.minibatch / 2)
+          r.begin_ns = r.end_ns = std::max(r.begin_ns, other.end_ns);
+  auto early = run;
+  for (auto& r : run.records) // and the next forwards wait for it
+    if (r.kind == span_kind::forward && r.stage == 0)
+      for (const auto& update : early.records)
+        if (update.kind == span_kind::update && update.stage == 0 && update.version_written == r.version_read)
+          r.begin_ns = std::max(r.begin_ns, update.end_ns);
+  EXPECT_EQ(verdict(run), "");
+  auto& update = run.find(span_kind::update, 0, 2);
+  update.begin_ns = run.find(span_kind::backward, 0, 3).begin_ns + 1;
+  EXPECT_EQ(verdict(run), "stage 0: update to version 2 before the end of the backward of minibatch 3");
+  run.erase(run.find(span_kind::update, 0, 6));
+  EXPECT_NE(verdict(run), "");
+}
+
 TEST(History, FindsAMinibatchOnTheWrongReplica) {
   auto run = make_run({.name = "pipedream", .replicas = {2, 1}}, {8});
   run.find(span_kind::forward, 0, 3).replica = 0;
