@@ -105,7 +105,9 @@ std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared
     for (int r = 0; r < options.replicas[i]; ++r) {
       replica_unit unit;
       unit.memory = open_device({});
-      const auto name = "stage " + std::to_string(i) + (options.replicas[i] > 1 ? "." + std::to_string(r) : "");
+      std::string name("stage ");
+      name += std::to_string(i);
+      if (options.replicas[i] > 1) name += "." + std::to_string(r);
       unit.work = unit.memory->create_stream({name, p->threads, dealer.next(), options.reference_kernels});
       unit.states = initial_replica_states(*s.layers, unit.memory->memory());
       s.replicas.push_back(std::move(unit));

@@ -25,7 +25,7 @@ run_summary describe(const run_plan& plan, const model& net) {
   s.library = plan.library;
   for (std::size_t i = 0; i < plan.cuts.size(); ++i) {
     const int end = i + 1 < plan.cuts.size() ? plan.cuts[i + 1] : static_cast<int>(net.layers().size());
-    stage_summary stage;
+    stage_report stage;
     stage.layers = layer_range(net, plan.cuts[i], end);
     stage.replicas = plan.options.replicas[i];
     stage.credit = plan.dealing.stages[i].credit;

@@ -30,7 +30,7 @@ struct eval_event {
 
 enum class run_end : std::uint8_t { finished, interrupted };
 
-struct stage_summary {
+struct stage_report {
   std::string layers; ///< "conv1 .. fc1"
   int replicas = 1;
   std::int64_t credit = 1;
@@ -48,7 +48,7 @@ struct run_summary {
   double steady_samples_per_s = 0; ///< without the filling and draining of the pipeline
   std::string weights_sha256;
   std::string state_sha256;
-  std::vector<stage_summary> stages;
+  std::vector<stage_report> stages;
   std::vector<std::int64_t> drains; ///< minibatches done at each drain
   std::string schedule;
   int microbatches = 1;

@@ -1,4 +1,6 @@
 // Trains AlexNet.
 #include "apps/runner/run_app.hpp"
 
-int main(int argc, char** argv) { return penstock::apps::run_app("alexnet", argc, argv); }
+int main(int argc, char** argv) {
+  return penstock::apps::run_app("alexnet", argc, argv);
+}

@@ -1,4 +1,6 @@
 // Trains LeNet.
 #include "apps/runner/run_app.hpp"
 
-int main(int argc, char** argv) { return penstock::apps::run_app("lenet", argc, argv); }
+int main(int argc, char** argv) {
+  return penstock::apps::run_app("lenet", argc, argv);
+}

@@ -23,7 +23,8 @@ int models_command(std::span<const std::string> arguments) {
     return 0;
   }
   const auto plugins = apps::load_plugins(plugin_files);
-  const auto text = name.empty() ? apps::describe_models() : apps::describe_model(apps::find_model(name).build(network));
+  const auto text =
+      name.empty() ? apps::describe_models() : apps::describe_model(apps::find_model(name).build(network));
   std::fputs(text.c_str(), stdout);
   return 0;
 }

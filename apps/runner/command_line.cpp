@@ -18,7 +18,9 @@ namespace penstock::apps {
 
 namespace {
 
-std::string shortened(const std::string& text) { return text.size() <= 80 ? text : text.substr(0, 77) + "..."; }
+std::string shortened(const std::string& text) {
+  return text.size() <= 80 ? text : text.substr(0, 77) + "...";
+}
 
 template <class T>
 std::string number_text(T value) {
@@ -27,7 +29,9 @@ std::string number_text(T value) {
   return {text.data(), end.ptr};
 }
 
-std::string range_text(std::int64_t least) { return "a whole number of at least " + std::to_string(least); }
+std::string range_text(std::int64_t least) {
+  return "a whole number of at least " + std::to_string(least);
+}
 
 std::string range_text(std::int64_t least, std::int64_t most) {
   return "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
@@ -137,8 +141,7 @@ struct command_line::implementation {
   }
 };
 
-command_line::command_line(std::string program, std::string description)
-    : self_(std::make_unique<implementation>()) {
+command_line::command_line(std::string program, std::string description) : self_(std::make_unique<implementation>()) {
   self_->app.name(std::move(program));
   self_->app.description(std::move(description));
   self_->app.allow_extras();
@@ -148,8 +151,12 @@ command_line::command_line(std::string program, std::string description)
 
 command_line::~command_line() = default;
 
-void command_line::group(std::string title) { self_->group = std::move(title); }
-void command_line::footer(const std::string& text) { self_->app.footer(text); }
+void command_line::group(std::string title) {
+  self_->group = std::move(title);
+}
+void command_line::footer(const std::string& text) {
+  self_->app.footer(text);
+}
 
 void command_line::positional(const std::string& name, std::string& value, const std::string& help) {
   self_->add(name, "", "", help, {nullptr, name, [&value](const std::string& v) { value = v; }, {}});

@@ -1,6 +1,5 @@
 // Looks at a data set for what the network must be like.
 #include "apps/runner/prepare.hpp"
-
 #include "kernels/check.hpp"
 #include "kernels/safetensors.hpp"
 

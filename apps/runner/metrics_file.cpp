@@ -14,7 +14,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-double part(double of, std::int64_t all) { return all > 0 ? of / static_cast<double>(all) : 0; }
+double part(double of, std::int64_t all) {
+  return all > 0 ? of / static_cast<double>(all) : 0;
+}
 
 ordered_json evaluation_json(const loss_metrics& m) {
   return {{"loss", part(m.loss_sum, m.samples)},
@@ -32,7 +34,7 @@ ordered_json per_stage(const actors::run_summary& summary, Member member) {
 }
 
 ordered_json summary_json(const actors::run_summary& s) {
-  using actors::stage_summary;
+  using actors::stage_report;
   ordered_json line{{"event", "summary"},
                     {"end", s.end == actors::run_end::finished ? "finished" : "interrupted"},
                     {"steps", s.steps},
@@ -43,13 +45,13 @@ ordered_json summary_json(const actors::run_summary& s) {
                     {"state_sha256", s.state_sha256},
                     {"schedule", s.schedule},
                     {"microbatches", s.microbatches},
-                    {"replicas", per_stage(s, &stage_summary::replicas)},
-                    {"in_flight", per_stage(s, &stage_summary::credit)},
-                    {"layers", per_stage(s, &stage_summary::layers)},
-                    {"updates", per_stage(s, &stage_summary::updates)},
-                    {"weight_bytes", per_stage(s, &stage_summary::weight_bytes)},
-                    {"peak_weight_bytes", per_stage(s, &stage_summary::peak_weight_bytes)},
-                    {"peak_memory_bytes", per_stage(s, &stage_summary::peak_memory_bytes)},
+                    {"replicas", per_stage(s, &stage_report::replicas)},
+                    {"in_flight", per_stage(s, &stage_report::credit)},
+                    {"layers", per_stage(s, &stage_report::layers)},
+                    {"updates", per_stage(s, &stage_report::updates)},
+                    {"weight_bytes", per_stage(s, &stage_report::weight_bytes)},
+                    {"peak_weight_bytes", per_stage(s, &stage_report::peak_weight_bytes)},
+                    {"peak_memory_bytes", per_stage(s, &stage_report::peak_memory_bytes)},
                     {"drains", s.drains},
                     {"threads", s.threads},
                     {"instruction_set", s.instruction_set},
@@ -86,7 +88,9 @@ void metrics_file::eval(const actors::eval_event& e) {
   write(text_of(line));
 }
 
-void metrics_file::summary(const actors::run_summary& s) { write(text_of(summary_json(s))); }
+void metrics_file::summary(const actors::run_summary& s) {
+  write(text_of(summary_json(s)));
+}
 
 void metrics_file::write(const std::string& line) {
   if (broken_) return;

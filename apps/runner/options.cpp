@@ -137,8 +137,7 @@ void check_fit(const app_options& o) {
   if (o.run.resume && o.run.checkpoint.empty()) throw usage_error("--resume: wanted --checkpoint DIR with it");
   if (o.run.checkpoint_every > 0 && o.run.checkpoint.empty())
     throw usage_error("--checkpoint-every: wanted --checkpoint DIR with it");
-  if (o.run.allow_partial && o.run.weights.empty())
-    throw usage_error("--allow-partial: wanted --weights FILE with it");
+  if (o.run.allow_partial && o.run.weights.empty()) throw usage_error("--allow-partial: wanted --weights FILE with it");
 }
 
 std::string config_of(const app_options& o, const command_line& line) {

@@ -13,9 +13,9 @@
 namespace penstock::apps {
 
 struct app_options {
-  std::string model;            ///< name in the registry
-  actors::run_options run;      ///< cuts stay empty until the model is known
-  model_options network;        ///< classes 0: what the data set has
+  std::string model;       ///< name in the registry
+  actors::run_options run; ///< cuts stay empty until the model is known
+  model_options network;   ///< classes 0: what the data set has
   std::string data = "synthetic";
   bool data_given = false;
   bool augment = true;

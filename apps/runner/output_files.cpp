@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -33,7 +32,9 @@ void probe_folder(const std::string& option, const fs::path& wanted, const fs::p
   if (reason != 0) refuse(option, wanted, std::strerror(reason));
 }
 
-fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
 
 } // namespace
 

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-
 #include <unistd.h>
 
 namespace penstock::apps {
@@ -22,8 +21,8 @@ model_options complete_options(const app_options& o, const model_entry& entry) {
   auto network = o.network;
   const auto facts = facts_of(o.data);
   if (facts.image_size != 0 && network.image_size != 0 && facts.image_size != network.image_size)
-    throw usage_error(fmt::format("--image-size: found {}, wanted the {} of {}", network.image_size, facts.image_size,
-                                  o.data));
+    throw usage_error(
+        fmt::format("--image-size: found {}, wanted the {} of {}", network.image_size, facts.image_size, o.data));
   if (network.image_size == 0) network.image_size = facts.image_size;
   if (network.image_size == 0) network.image_size = entry.default_image_size;
   if (network.classes == 0) network.classes = facts.classes > 0 ? facts.classes : model_options{}.classes;
@@ -52,8 +51,8 @@ std::vector<int> cut_indices(const std::vector<std::string>& cuts, const model& 
     indices.push_back(static_cast<int>(found - names.begin()));
     if (indices.back() == 0) throw usage_error("--cuts: '" + cut + "' is the first layer, nothing would be before it");
     if (indices.size() > 1 && indices.back() <= indices[indices.size() - 2])
-      throw usage_error("--cuts: '" + cut + "' does not come after '" + names[static_cast<std::size_t>(
-                        indices[indices.size() - 2])] + "' in " + net.name());
+      throw usage_error("--cuts: '" + cut + "' does not come after '" +
+                        names[static_cast<std::size_t>(indices[indices.size() - 2])] + "' in " + net.name());
   }
   return indices;
 }

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -36,10 +35,11 @@ double part_of(std::int64_t done, std::int64_t all) {
 
 progress::progress(std::FILE* out, std::int64_t epochs, std::int64_t steps_per_epoch)
     : out_(out), live_(::isatty(::fileno(out)) == 1), epochs_(epochs), steps_per_epoch_(steps_per_epoch),
-      start_(clock::now()),
-      last_(start_) {}
+      start_(clock::now()), last_(start_) {}
 
-progress::~progress() { finish(); }
+progress::~progress() {
+  finish();
+}
 
 bool progress::is_epoch_end(const actors::step_event& e) const {
   return e.step == e.total_steps || (steps_per_epoch_ > 0 && e.step % steps_per_epoch_ == 0);
@@ -80,7 +80,9 @@ std::string progress::tail(const actors::step_event& e) const {
                      e.samples_per_s, countdown_text(seconds_left(e)));
 }
 
-std::string progress::plain_line(const actors::step_event& e) const { return head(e) + "  " + tail(e); }
+std::string progress::plain_line(const actors::step_event& e) const {
+  return head(e) + "  " + tail(e);
+}
 
 void progress::draw(const actors::step_event& e) {
   const auto left = head(e) + "  ";
@@ -105,7 +107,9 @@ void progress::eval(const actors::eval_event& e) {
                     percent_text(static_cast<double>(m.correct_top5), samples)));
 }
 
-void progress::note(const std::string& line) { print(line); }
+void progress::note(const std::string& line) {
+  print(line);
+}
 
 void progress::print(const std::string& line) {
   clear();

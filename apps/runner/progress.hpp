@@ -9,8 +9,8 @@
 
 namespace penstock::apps {
 
-/// On a terminal one live line, redrawn at most ten times a second, with what else there is to say above it; elsewhere a
-/// plain line every few seconds and at each epoch's end. Called by one thread at a time.
+/// On a terminal one live line, redrawn at most ten times a second, with what else there is to say above it; elsewhere
+/// a plain line every few seconds and at each epoch's end. Called by one thread at a time.
 class progress {
 public:
   using clock = std::chrono::steady_clock;

@@ -72,7 +72,7 @@ void describe(const app_options& options, const prepared_run& run, const actors:
   say(plan_text(plan, run.steps_per_epoch, options));
 }
 
-int execute(const app_options& options, const app_additions& additions) {
+int execute(const app_options& options) {
   const auto plugins = load_plugins(options.plugins);
   if (!options.config.empty()) {
     say(options.config);
@@ -80,8 +80,7 @@ int execute(const app_options& options, const app_additions& additions) {
   }
   actors::run_control control;
   const signal_guard signals(control);
-  auto run = prepare(options, plugins);
-  run.inputs.layer_actors = additions.layer_actors;
+  const auto run = prepare(options, plugins);
   const auto plan = actors::plan_run(run.options, run.inputs);
   if (options.dry_run) {
     describe(options, run, plan);
@@ -105,7 +104,7 @@ int execute(const app_options& options, const app_additions& additions) {
 
 } // namespace
 
-int run_app(std::string_view model, int argc, char** argv, const app_additions& additions) {
+int run_app(std::string_view model, int argc, char** argv) {
   return run_guarded(model, [&]() -> int {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     std::string help;
@@ -114,7 +113,7 @@ int run_app(std::string_view model, int argc, char** argv, const app_additions& 
       say(help);
       return done;
     }
-    return execute(*options, additions);
+    return execute(*options);
   });
 }
 

@@ -1,6 +1,5 @@
 // The options of a schedule, shared by every app and by `penstock schedule`.
 #include "apps/runner/options.hpp"
-
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 

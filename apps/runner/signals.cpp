@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <csignal>
-
 #include <unistd.h>
 
 namespace penstock::apps {
@@ -17,7 +16,9 @@ std::atomic<actors::run_control*> current{nullptr};
 std::atomic<int> ending{0};
 static_assert(std::atomic<actors::run_control*>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
-int code_of(int signal) { return signal == SIGINT ? interrupted : terminated; }
+int code_of(int signal) {
+  return signal == SIGINT ? interrupted : terminated;
+}
 
 void on_end(int signal) {
   int none = 0;
@@ -53,6 +54,8 @@ signal_guard::~signal_guard() {
   current = nullptr;
 }
 
-int signal_guard::exit_code() { return ending == 0 ? 0 : code_of(ending); }
+int signal_guard::exit_code() {
+  return ending == 0 ? 0 : code_of(ending);
+}
 
 } // namespace penstock::apps

@@ -5,8 +5,8 @@
 
 namespace penstock::apps {
 
-/// While it lives, SIGINT and SIGTERM set control.stop, SIGUSR1 sets control.checkpoint. A second SIGINT or SIGTERM ends
-/// the process at once. One at a time; `control` must outlive it.
+/// While it lives, SIGINT and SIGTERM set control.stop, SIGUSR1 sets control.checkpoint. A second SIGINT or SIGTERM
+/// ends the process at once. One at a time; `control` must outlive it.
 class signal_guard {
 public:
   explicit signal_guard(actors::run_control& control);

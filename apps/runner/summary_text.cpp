@@ -51,10 +51,9 @@ std::string output_lines(const app_options& o, std::int64_t dropped) {
 
 std::string plan_text(const actors::run_summary& plan, std::int64_t steps_per_epoch, const app_options& options) {
   auto text = options.model + ": " + schedule_line(plan) + "\n";
-  text += options.run.steps > 0
-              ? fmt::format("{} steps of {} samples\n", options.run.steps, options.run.batch)
-              : fmt::format("{} epoch{} of {} steps of {} samples\n", options.run.epochs,
-                            options.run.epochs == 1 ? "" : "s", steps_per_epoch, options.run.batch);
+  text += options.run.steps > 0 ? fmt::format("{} steps of {} samples\n", options.run.steps, options.run.batch)
+                                : fmt::format("{} epoch{} of {} steps of {} samples\n", options.run.epochs,
+                                              options.run.epochs == 1 ? "" : "s", steps_per_epoch, options.run.batch);
   return text + stage_table(plan, false);
 }
 

@@ -70,6 +70,8 @@ std::string countdown_text(double seconds) {
                       : fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-std::string percent_text(double part, double of) { return of > 0 ? fmt::format("{:.2f} %", 100 * part / of) : "-"; }
+std::string percent_text(double part, double of) {
+  return of > 0 ? fmt::format("{:.2f} %", 100 * part / of) : "-";
+}
 
 } // namespace penstock::apps

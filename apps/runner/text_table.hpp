@@ -11,9 +11,9 @@ namespace penstock::apps {
 /// the title all begin with a digit is set right.
 std::string text_table(const std::vector<std::vector<std::string>>& rows, const std::string& indent = "");
 
-std::string byte_text(std::int64_t bytes);     ///< "812 B", "10.3 KB", "1.20 GB": powers of 1000
-std::string duration_text(double seconds);     ///< "0.3 s", "42 s", "3:07", "1:02:45"
-std::string countdown_text(double seconds);    ///< "0:42", "3:07", "1:02:45"
+std::string byte_text(std::int64_t bytes);        ///< "812 B", "10.3 KB", "1.20 GB": powers of 1000
+std::string duration_text(double seconds);        ///< "0.3 s", "42 s", "3:07", "1:02:45"
+std::string countdown_text(double seconds);       ///< "0:42", "3:07", "1:02:45"
 std::string percent_text(double part, double of); ///< "89.1 %", "-" when there is nothing
 
 } // namespace penstock::apps

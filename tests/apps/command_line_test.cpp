@@ -55,8 +55,8 @@ TEST_F(CommandLine, KeepsDefaultsWhereNothingIsGiven) {
 }
 
 TEST_F(CommandLine, ReadsEveryKindInBothForms) {
-  EXPECT_TRUE(parse({"--batch", "8", "--rate=2.5", "--data", "x:y", "--plugin", "a", "--plugin=b", "--quiet",
-                     "--no-augment"}));
+  EXPECT_TRUE(
+      parse({"--batch", "8", "--rate=2.5", "--data", "x:y", "--plugin", "a", "--plugin=b", "--quiet", "--no-augment"}));
   EXPECT_EQ(batch_, 8);
   EXPECT_EQ(rate_, 2.5F);
   EXPECT_EQ(data_, "x:y");
@@ -79,7 +79,8 @@ TEST_F(CommandLine, NamesOptionFoundAndWanted) {
   EXPECT_EQ(refusal({"--batch", "0"}), "--batch: found '0', wanted a whole number of at least 1");
   EXPECT_EQ(refusal({"--batch", "1.5"}), "--batch: found '1.5', wanted a whole number of at least 1");
   EXPECT_EQ(refusal({"--batch", ""}), "--batch: found '', wanted a whole number of at least 1");
-  EXPECT_EQ(refusal({"--stages", "9999999999"}), "--stages: found '9999999999', wanted a whole number from 1 to 2147483647");
+  EXPECT_EQ(refusal({"--stages", "9999999999"}),
+            "--stages: found '9999999999', wanted a whole number from 1 to 2147483647");
   EXPECT_EQ(refusal({"--rate", "11"}), "--rate: found '11', wanted a number from 0 to 10");
   EXPECT_EQ(refusal({"--rate", "nan"}), "--rate: found 'nan', wanted a number from 0 to 10");
 }

@@ -16,7 +16,9 @@ struct refusal {
   std::vector<std::string> says; ///< each must be in the line
 };
 
-void PrintTo(const refusal& r, std::ostream* out) { *out << r.name; }
+void PrintTo(const refusal& r, std::ostream* out) {
+  *out << r.name;
+}
 
 class Refusal : public testing::TestWithParam<refusal> {};
 
@@ -32,8 +34,8 @@ TEST_P(Refusal, IsOneClearLineAndLeavesNothing) {
 }
 
 std::vector<std::string> with_outputs(std::vector<std::string> arguments) {
-  const std::vector<std::string> outputs{"--trace", "t.pftrace", "--metrics", "m.jsonl", "--checkpoint", "ck",
-                                         "--save-weights", "w.safetensors"};
+  const std::vector<std::string> outputs{"--trace",      "t.pftrace", "--metrics",      "m.jsonl",
+                                         "--checkpoint", "ck",        "--save-weights", "w.safetensors"};
   arguments.insert(arguments.end(), outputs.begin(), outputs.end());
   return arguments;
 }
@@ -108,7 +110,9 @@ const std::vector<refusal> failures{
     {"ResumeFromNothing", {"--checkpoint", "nowhere", "--resume"}, 2, {"nowhere"}},
 };
 
-std::string name_of(const testing::TestParamInfo<refusal>& info) { return info.param.name; }
+std::string name_of(const testing::TestParamInfo<refusal>& info) {
+  return info.param.name;
+}
 
 INSTANTIATE_TEST_SUITE_P(Usage, Refusal, testing::ValuesIn(usage_refusals), name_of);
 INSTANTIATE_TEST_SUITE_P(Failure, Refusal, testing::ValuesIn(failures), name_of);

@@ -38,15 +38,55 @@ TEST(Help, ListsEveryOptionOfTheDesign) {
   const auto result = run_process(program("lenet", {"--help"}), patience);
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.errors, "");
-  for (const char* option :
-       {"--data", "--image-size", "--classes", "--width", "--dropout", "--batch", "--microbatches", "--schedule",
-        "--in-flight", "--window", "--stages", "--replicas", "--epochs", "--steps", "--lr", "--lr-schedule",
-        "--optimizer", "--momentum", "--nesterov", "--weight-decay", "--label-smoothing", "--seed",
-        "--no-replica-lr-scaling", "--no-decay-norm-bias", "--clip-norm", "--eval-every", "--eval-batch", "--eval-only",
-        "--dry-run", "--print-config", "--threads", "--weights", "--save-weights", "--save-gradients",
-        "--allow-partial", "--checkpoint", "--checkpoint-every", "--resume", "--trace", "--metrics", "--executor",
-        "--plugin", "--cuts", "--loader-threads", "--no-augment", "--synthetic-samples", "--stall-timeout",
-        "--keep-going-on-nonfinite", "--reference-kernels"})
+  for (const char* option : {"--data",
+                             "--image-size",
+                             "--classes",
+                             "--width",
+                             "--dropout",
+                             "--batch",
+                             "--microbatches",
+                             "--schedule",
+                             "--in-flight",
+                             "--window",
+                             "--stages",
+                             "--replicas",
+                             "--epochs",
+                             "--steps",
+                             "--lr",
+                             "--lr-schedule",
+                             "--optimizer",
+                             "--momentum",
+                             "--nesterov",
+                             "--weight-decay",
+                             "--label-smoothing",
+                             "--seed",
+                             "--no-replica-lr-scaling",
+                             "--no-decay-norm-bias",
+                             "--clip-norm",
+                             "--eval-every",
+                             "--eval-batch",
+                             "--eval-only",
+                             "--dry-run",
+                             "--print-config",
+                             "--threads",
+                             "--weights",
+                             "--save-weights",
+                             "--save-gradients",
+                             "--allow-partial",
+                             "--checkpoint",
+                             "--checkpoint-every",
+                             "--resume",
+                             "--trace",
+                             "--metrics",
+                             "--executor",
+                             "--plugin",
+                             "--cuts",
+                             "--loader-threads",
+                             "--no-augment",
+                             "--synthetic-samples",
+                             "--stall-timeout",
+                             "--keep-going-on-nonfinite",
+                             "--reference-kernels"})
     EXPECT_THAT(result.output, HasSubstr("  " + std::string(option))) << option;
 }
 
@@ -83,8 +123,8 @@ TEST(Run, SaysThatTheDataIsSyntheticWhenNoneWasGiven) {
 
 TEST(Metrics, AreOneJsonObjectALineAndEndWithTheSummary) {
   const temporary_folder folder;
-  const auto result = run_process(
-      tiny_lenet({"--stages", "2", "--epochs", "2", "--metrics", "m.jsonl"}), patience, {.folder = folder.path()});
+  const auto result = run_process(tiny_lenet({"--stages", "2", "--epochs", "2", "--metrics", "m.jsonl"}), patience,
+                                  {.folder = folder.path()});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const auto events = events_of(folder / "m.jsonl");
   ASSERT_EQ(events.size(), 16U + 2U + 1U); // 64 samples in eights, twice
@@ -159,9 +199,9 @@ TEST(Run, TakesTheShapeOfATensorsFile) {
   const std::uint64_t length = header.size();
   std::memcpy(bytes.data(), &length, 8);
   std::ofstream(folder / "d.safetensors", std::ios::binary) << bytes + header + std::string(49184, '\0');
-  const auto result = run_process(program("lenet", {"--data", "tensors:d.safetensors", "--batch", "2", "--metrics",
-                                                    "m.jsonl"}),
-                                  patience, {.folder = folder.path()});
+  const auto result =
+      run_process(program("lenet", {"--data", "tensors:d.safetensors", "--batch", "2", "--metrics", "m.jsonl"}),
+                  patience, {.folder = folder.path()});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_EQ(events_of(folder / "m.jsonl").back().at("steps"), 2);
 }

@@ -14,7 +14,8 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 std::vector<std::string> endless(const std::vector<std::string>& more = {}) {
-  std::vector<std::string> arguments{"--stages", "2", "--epochs", "20000", "--eval-every", "-1", "--metrics", "m.jsonl"};
+  std::vector<std::string> arguments{"--stages",     "2",  "--epochs",  "20000",
+                                     "--eval-every", "-1", "--metrics", "m.jsonl"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return tiny_lenet(arguments);
 }
@@ -39,8 +40,8 @@ TEST_P(EndingSignal, FinishesCheckpointsAndLeavesWithItsCode) {
   const auto summary = json::parse(lines.back());
   EXPECT_EQ(summary.at("end"), "interrupted");
   EXPECT_EQ(summary.at("steps"), json::parse(lines[lines.size() - 2]).at("step"));
-  const auto check = run_process(program("penstock", {"trace", "check", "t.pftrace"}), patience,
-                                 {.folder = folder.path()});
+  const auto check =
+      run_process(program("penstock", {"trace", "check", "t.pftrace"}), patience, {.folder = folder.path()});
   EXPECT_EQ(check.exit_code, 0) << check.output << check.errors;
   EXPECT_FALSE(std::filesystem::is_empty(folder / "ck"));
 }

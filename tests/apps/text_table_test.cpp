@@ -8,8 +8,8 @@ namespace {
 
 TEST(TextTable, SetsNumbersRightAndWordsLeft) {
   EXPECT_EQ(text_table({{"stage", "layers"}, {"0", "a .. b"}, {"10", "c"}}), "stage  layers\n"
-                                                                              "    0  a .. b\n"
-                                                                              "   10  c\n");
+                                                                             "    0  a .. b\n"
+                                                                             "   10  c\n");
 }
 
 TEST(TextTable, BytesHaveThreeDigitsAndAUnit) {

@@ -7,17 +7,16 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <sstream>
-#include <stdexcept>
-#include <utility>
-
 #include <fcntl.h>
+#include <fstream>
 #include <poll.h>
 #include <spawn.h>
+#include <sstream>
+#include <stdexcept>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 extern char** environ; // NOLINT: POSIX names it so
 
@@ -109,7 +108,9 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-std::vector<std::string> process_result::error_lines() const { return lines_of(errors); }
+std::vector<std::string> process_result::error_lines() const {
+  return lines_of(errors);
+}
 
 struct process::state {
   pid_t child = -1;
@@ -163,8 +164,8 @@ process::process(std::vector<std::string> command, const process_options& option
   if (!options.folder.empty()) posix_spawn_file_actions_addchdir_np(&actions.files, options.folder.c_str());
   posix_spawnattr_setflags(&actions.attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawnattr_setpgroup(&actions.attributes, 0);
-  const int refused = ::posix_spawnp(&self_->child, arguments[0], &actions.files, &actions.attributes,
-                                     arguments.data(), environment.data());
+  const int refused = ::posix_spawnp(&self_->child, arguments[0], &actions.files, &actions.attributes, arguments.data(),
+                                     environment.data());
   close_end(out.theirs);
   close_end(err.theirs);
   self_->output_end = out.mine;
@@ -182,13 +183,17 @@ process::~process() {
   close_end(self_->errors_end);
 }
 
-int process::id() const { return self_->child; }
+int process::id() const {
+  return self_->child;
+}
 
 void process::send(int signal) {
   if (!self_->reap()) ::kill(self_->child, signal);
 }
 
-bool process::running() { return !self_->reap(); }
+bool process::running() {
+  return !self_->reap();
+}
 
 bool process::wait_until(const predicate& condition, duration deadline) {
   const auto end = clock::now() + deadline;
@@ -206,9 +211,7 @@ bool process::wait_until(const predicate& condition, duration deadline) {
 
 bool process::wait_for_output(std::string_view text, duration deadline) {
   return wait_until(
-      [&] {
-        return self_->output.find(text) != std::string::npos || self_->errors.find(text) != std::string::npos;
-      },
+      [&] { return self_->output.find(text) != std::string::npos || self_->errors.find(text) != std::string::npos; },
       deadline);
 }
 

@@ -13,17 +13,17 @@
 namespace penstock::test {
 
 struct process_options {
-  std::filesystem::path folder;              ///< working directory; empty: the test's own
+  std::filesystem::path folder;                 ///< working directory; empty: the test's own
   std::map<std::string, std::string> variables; ///< added to the environment
   bool terminal = false; ///< stdout is a pseudo-terminal (80 columns), so a program draws as for a person
 };
 
 struct process_result {
-  int exit_code = -1;     ///< -1 when a signal ended it or the deadline passed
-  int ended_by = 0;       ///< the signal that ended it; SIGKILL when the deadline passed
-  bool timed_out = false; ///< the deadline passed and the process was killed
-  std::string output;     ///< stdout
-  std::string errors;     ///< stderr
+  int exit_code = -1;                           ///< -1 when a signal ended it or the deadline passed
+  int ended_by = 0;                             ///< the signal that ended it; SIGKILL when the deadline passed
+  bool timed_out = false;                       ///< the deadline passed and the process was killed
+  std::string output;                           ///< stdout
+  std::string errors;                           ///< stderr
   std::vector<std::string> error_lines() const; ///< stderr without empty lines
 };
 

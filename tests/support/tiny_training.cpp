@@ -22,10 +22,15 @@ std::int64_t random_images::load(const actors::sample_key& key, bool, float* inp
 std::shared_ptr<const model> tiny_residual_network(float dropout) {
   using namespace layers;
   model_builder b("tiny", {3, 8, 8});
-  auto x = b.add("conv1", conv2d({.in_channels = 3, .out_channels = 8, .kernel = {3, 3}, .args = {.padding = {1, 1}}, .bias = false}), {b.input()});
+  auto x =
+      b.add("conv1",
+            conv2d({.in_channels = 3, .out_channels = 8, .kernel = {3, 3}, .args = {.padding = {1, 1}}, .bias = false}),
+            {b.input()});
   x = b.add("bn1", batch_norm2d(8), {x});
   const auto skip = b.add("relu1", relu(), {x});
-  x = b.add("conv2", conv2d({.in_channels = 8, .out_channels = 8, .kernel = {3, 3}, .args = {.padding = {1, 1}}, .bias = false}), {skip});
+  x = b.add("conv2",
+            conv2d({.in_channels = 8, .out_channels = 8, .kernel = {3, 3}, .args = {.padding = {1, 1}}, .bias = false}),
+            {skip});
   x = b.add("bn2", batch_norm2d(8), {x});
   x = b.add("add", layers::add(), {x, skip});
   x = b.add("relu2", relu(), {x});

@@ -1,0 +1,121 @@
+// Balanced cuts against all cuts, and what is kept together.
+#include "actors/policy/partition.hpp"
+
+#include "kernels/check.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <random>
+
+namespace penstock::actors {
+namespace {
+
+using ::testing::ElementsAre;
+
+// So much work and nothing else that counts.
+class work_layer : public layer {
+public:
+  work_layer(double flops, bool relu) : flops_(flops), relu_(relu) {}
+  std::string_view kind() const override { return "work"; }
+  std::vector<tensor_spec> infer(std::span<const tensor_spec> in) const override { return {in[0]}; }
+  bool is_relu() const override { return relu_; }
+  bool can_fuse_relu() const override { return !relu_; }
+  double forward_flops(std::span<const tensor_spec>) const override { return flops_; }
+  forward_result forward(run_context&, std::span<tensor>, std::span<const tensor>) const override { return {}; }
+  backward_result backward(run_context&, std::span<tensor>, std::span<const tensor>, std::span<const tensor>) const override {
+    return {};
+  }
+
+private:
+  double flops_;
+  bool relu_;
+};
+
+// Work below 0 is a ReLU's.
+model chain(const std::vector<double>& work) {
+  model_builder b("chain", {1});
+  auto x = b.input();
+  for (std::size_t i = 0; i < work.size(); ++i)
+    x = b.add("l" + std::to_string(i), std::make_shared<work_layer>(std::abs(work[i]), work[i] < 0), {x});
+  return b.build(x);
+}
+
+double largest_stage(const std::vector<double>& work, const std::vector<int>& cuts, const std::vector<int>& replicas) {
+  double largest = 0;
+  for (std::size_t s = 0; s < cuts.size(); ++s) {
+    const auto end = s + 1 < cuts.size() ? static_cast<std::size_t>(cuts[s + 1]) : work.size();
+    double own = 0;
+    for (auto l = static_cast<std::size_t>(cuts[s]); l < end; ++l) own += 3 * std::abs(work[l]) + 10;
+    largest = std::max(largest, own / replicas[s]);
+  }
+  return largest;
+}
+
+double best_by_trying_all(const std::vector<double>& work, const std::vector<int>& replicas) {
+  double best = std::numeric_limits<double>::infinity();
+  std::vector<int> cuts{0};
+  const std::function<void()> grow = [&] {
+    if (cuts.size() == replicas.size()) {
+      best = std::min(best, largest_stage(work, cuts, replicas));
+      return;
+    }
+    for (int c = cuts.back() + 1; c < static_cast<int>(work.size()); ++c) {
+      cuts.push_back(c);
+      grow();
+      cuts.pop_back();
+    }
+  };
+  grow();
+  return best;
+}
+
+TEST(BalancedCuts, AreAsGoodAsTheBestOfAll) {
+  std::mt19937 random(3);
+  std::uniform_int_distribution<int> work_of(0, 400);
+  std::uniform_int_distribution<int> replicas_of(1, 3);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<double> work(static_cast<std::size_t>(1 + round % 8));
+    for (auto& w : work) w = (random() % 3 == 0 ? -1 : 1) * work_of(random);
+    std::vector<int> replicas(1 + random() % work.size());
+    for (auto& r : replicas) r = replicas_of(random);
+    const auto cuts = balanced_cuts(chain(work), replicas);
+    ASSERT_EQ(cuts.size(), replicas.size());
+    EXPECT_EQ(cuts.front(), 0);
+    EXPECT_TRUE(std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>()) == cuts.end());
+    EXPECT_LT(cuts.back(), static_cast<int>(work.size()));
+    EXPECT_DOUBLE_EQ(largest_stage(work, cuts, replicas), best_by_trying_all(work, replicas));
+  }
+}
+
+TEST(BalancedCuts, GiveEveryStageOneLayerWhereThereAreNoMore) {
+  EXPECT_THAT(balanced_cuts(chain({1, 100, 1}), {1, 1, 1}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(balanced_cuts(chain({5}), {4}), ElementsAre(0));
+}
+
+TEST(BalancedCuts, GiveMoreWorkToMoreReplicas) {
+  EXPECT_THAT(balanced_cuts(chain({90, 90, 90, 90}), {3, 1}), ElementsAre(0, 3));
+  EXPECT_THAT(balanced_cuts(chain({90, 90, 90, 90}), {1, 3}), ElementsAre(0, 1));
+}
+
+TEST(BalancedCuts, KeepAReluWithItsProducerWhereThatCostsNothing) {
+  EXPECT_THAT(balanced_cuts(chain({1000, 100, -50, 100}), {1, 1, 1}), ElementsAre(0, 1, 3)) << "stage 0 decides";
+  EXPECT_THAT(balanced_cuts(chain({100, -50, 100, 1000}), {1, 1, 1}), ElementsAre(0, 2, 3));
+  EXPECT_THAT(balanced_cuts(chain({400, -300, 1}), {1, 1}), ElementsAre(0, 1)) << "here it would cost";
+}
+
+TEST(BalancedCuts, RefuseMoreStagesThanLayers) {
+  EXPECT_THAT([] { balanced_cuts(chain({1, 1}), {1, 1, 1}); },
+              ::testing::ThrowsMessage<usage_error>("chain has 2 layers; 3 stages were asked for, and each needs at least one"));
+}
+
+TEST(LayerRange, NamesFirstAndLast) {
+  const auto m = chain({1, 1, 1});
+  EXPECT_EQ(layer_range(m, 0, 3), "l0 .. l2");
+  EXPECT_EQ(layer_range(m, 1, 2), "l1");
+}
+
+} // namespace
+} // namespace penstock::actors
