@@ -182,7 +182,9 @@ run_summary training_run::run() {
   const auto& o = plan_.options;
   load();
   if (!o.trace.empty()) {
-    trace_ = std::make_unique<trace_recorder>(o.trace, header_of(plan_, summary_, inputs_.net->name()));
+    auto header = header_of(plan_, summary_, inputs_.net->name());
+    header.first_minibatch = done_;
+    trace_ = std::make_unique<trace_recorder>(o.trace, std::move(header));
     services_.trace = trace_.get();
   }
   observer_.on_start(summary_, plan_.drains.total);

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <new>
@@ -96,6 +97,9 @@ memory_pool::memory_pool() : state_(std::make_shared<shared_state>()) {}
 memory_pool::~memory_pool() = default;
 
 buffer memory_pool::allocate(std::size_t bytes, memory_use use) {
+  // A size that rounding up would carry past the largest one, such as a negative count makes.
+  if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()))
+    throw error("[memory] no room for " + std::to_string(bytes) + " bytes: no machine has as many");
   std::size_t capacity = rounded(bytes);
   std::byte* data = nullptr;
   {

@@ -71,9 +71,14 @@ value_id model_builder::add(std::string name, layer_ptr op, std::vector<value_id
 }
 
 std::vector<value_id> model_builder::add_multi(std::string name, layer_ptr op, std::vector<value_id> inputs) {
-  const auto taken = [&](const model_layer& l) { return l.name == name; };
-  if (name == "input" || std::any_of(model_.layers_.begin(), model_.layers_.end(), taken))
-    throw usage_error(model_.name_ + ": two layers are named '" + name + "'; names must be unique");
+  const auto refuse_taken = [&](const std::string& wanted) {
+    const auto of_layer = [&](const model_layer& l) { return l.name == wanted; };
+    const auto of_value = [&](const model_value& v) { return v.name == wanted; };
+    if (std::any_of(model_.layers_.begin(), model_.layers_.end(), of_layer) ||
+        std::any_of(model_.values_.begin(), model_.values_.end(), of_value))
+      throw usage_error(model_.name_ + ": two layers are named '" + wanted + "'; names must be unique");
+  };
+  refuse_taken(name);
   const int index = static_cast<int>(model_.layers_.size());
   std::vector<tensor_spec> specs;
   for (const auto id : inputs) specs.push_back(spec(id));
@@ -83,11 +88,13 @@ std::vector<value_id> model_builder::add_multi(std::string name, layer_ptr op, s
   } catch (const usage_error& e) {
     throw usage_error(model_.name_ + ": " + name + ": " + e.what());
   }
+  const auto output_name = [&](std::size_t i) { return produced.size() == 1 ? name : name + "." + std::to_string(i); };
+  for (std::size_t i = 0; i < produced.size(); ++i) refuse_taken(output_name(i)); // messages go by these names
   for (const auto id : inputs) model_.values_.at(static_cast<std::size_t>(id)).consumers.push_back(index);
   std::vector<value_id> outputs;
   for (std::size_t i = 0; i < produced.size(); ++i) {
     outputs.push_back(static_cast<value_id>(model_.values_.size()));
-    model_.values_.push_back({produced.size() == 1 ? name : name + "." + std::to_string(i), produced[i], index, {}});
+    model_.values_.push_back({output_name(i), produced[i], index, {}});
   }
   model_.layers_.push_back({std::move(name), std::move(op), std::move(inputs), outputs});
   return outputs;
@@ -99,9 +106,13 @@ model model_builder::build(value_id output) {
     throw usage_error(model_.name_ + ": the output " + out.name + " has shape " + to_string(out.spec.dims) +
                       "; a classifier's output is [N, classes]");
   std::set<std::string> names;
-  for (int i = 0; i < static_cast<int>(model_.layers_.size()); ++i)
+  for (int i = 0; i < static_cast<int>(model_.layers_.size()); ++i) {
     for (const auto& p : model_.parameters(i))
       if (!names.insert(p.name).second) throw usage_error(model_.name_ + ": two parameters are named '" + p.name + "'");
+    for (const auto& s : model_.states(i)) // they lie beside the parameters in one file
+      if (!names.insert(s.name).second)
+        throw usage_error(model_.name_ + ": two parameters or states are named '" + s.name + "'");
+  }
   model_.output_ = output;
   model_.classes_ = out.spec.dims[1];
   return std::move(model_);

@@ -22,6 +22,15 @@ private:
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+// A gradient that later ones are added to must share its bytes with nothing that a layer still hands out elsewhere.
+tensor unshared(backend& ops, tensor gradient) {
+  if (!gradient || gradient.is_unique()) return gradient;
+  auto copy = ops.allocate(gradient.type(), gradient.dims(), memory_use::gradients, gradient.format());
+  ops.fill(copy, 0);
+  ops.accumulate(copy, gradient);
+  return copy;
+}
+
 } // namespace
 
 std::uint64_t name_hash(std::string_view name) {
@@ -167,7 +176,7 @@ std::vector<tensor> segment::backward(backend& ops, const segment_call& call, st
                                       std::span<const tensor> weights, segment_activations activations,
                                       std::span<tensor> gradients) const {
   check(output_gradients.size() == outputs_.size() && weights.size() == parameters_.size() &&
-            gradients.size() == parameters_.size(),
+            gradients.size() == parameters_.size() && activations.saved.size() == steps_.size(),
         "segment::backward with another number of tensors");
   std::vector<tensor> dv(model_->values().size()); // gradient of each value, summed so far
   std::int64_t batch = 0;
@@ -200,7 +209,7 @@ std::vector<tensor> segment::backward(backend& ops, const segment_call& call, st
     for (std::size_t i = 0; i < s.parameter_count; ++i) {
       auto& sum = gradients[s.first_parameter + i];
       auto& g = result.weight_gradients.at(i);
-      if (!sum) sum = std::move(g);
+      if (!sum) sum = unshared(ops, std::move(g));
       else if (g) ops.accumulate(sum, g);
     }
     if (call.observe) call.observe(l, true, watch.seconds());

@@ -46,9 +46,9 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
 
 std::string join(std::span<const std::string> words, std::string_view separator) {
   std::string text;
-  for (const auto& w : words) {
-    if (!text.empty()) text += separator;
-    text += w;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += separator;
+    text += words[i];
   }
   return text;
 }

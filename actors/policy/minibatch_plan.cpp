@@ -10,7 +10,7 @@ namespace penstock::actors {
 minibatch_plan::minibatch_plan(std::int64_t samples, std::int64_t batch)
     : samples_(samples), batch_(batch), per_epoch_(0) {
   check(samples > 0 && batch > 0, "a minibatch plan needs samples and a batch size");
-  per_epoch_ = (samples + batch - 1) / batch;
+  per_epoch_ = samples / batch + (samples % batch != 0 ? 1 : 0); // no sum, which a huge batch would overflow
 }
 
 minibatch_range minibatch_plan::at(std::int64_t minibatch) const {
@@ -18,18 +18,31 @@ minibatch_range minibatch_plan::at(std::int64_t minibatch) const {
   return {minibatch / per_epoch_, first, std::min(batch_, samples_ - first)};
 }
 
+namespace {
+
+// First multiple of `period` after `done`, at most `total`.
+std::int64_t next_multiple(std::int64_t done, std::int64_t period, std::int64_t total) {
+  const auto left = period - done % period;
+  return left < total - done ? done + left : total;
+}
+
+// Minibatches between evaluations: 0 where none comes before the end, however huge eval_every is.
+std::int64_t evaluation_period(const drain_plan& plan) {
+  return plan.eval_every > 0 && plan.eval_every <= plan.total / plan.per_epoch ? plan.eval_every * plan.per_epoch : 0;
+}
+
+} // namespace
+
 std::int64_t drain_plan::next(std::int64_t done) const {
   auto point = total;
-  if (eval_every > 0) {
-    const auto period = eval_every * per_epoch;
-    point = std::min(point, (done / period + 1) * period);
-  }
-  if (checkpoint_every > 0) point = std::min(point, (done / checkpoint_every + 1) * checkpoint_every);
+  if (const auto period = evaluation_period(*this); period > 0) point = next_multiple(done, period, point);
+  if (checkpoint_every > 0) point = next_multiple(done, checkpoint_every, point);
   return point;
 }
 
 bool drain_plan::evaluates_at(std::int64_t done) const {
-  return eval_every > 0 && done > 0 && done % (eval_every * per_epoch) == 0;
+  const auto period = evaluation_period(*this);
+  return period > 0 && done > 0 && done % period == 0;
 }
 
 bool drain_plan::checkpoints_at(std::int64_t done) const {

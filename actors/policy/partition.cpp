@@ -23,6 +23,59 @@ double layer_work(const model& m, int layer) {
   return work;
 }
 
+// Stages of contiguous layers by dynamic programming: `own(stage, first, last)` is a stage's cost or infinity, `join`
+// puts it together with the least cost of the stages before.
+template <class Own, class Join>
+struct cut_search {
+  int layers;
+  int stages;
+  Own own;
+  Join join;
+  std::vector<std::vector<double>> best;  // [s][l]: least cost when stages 0..s hold the layers before l
+  std::vector<std::vector<int>> first_of; // the last stage's first layer there
+
+  cut_search(int l, int s, Own o, Join j) : layers(l), stages(s), own(o), join(j) {
+    const auto rows = static_cast<std::size_t>(stages);
+    const auto columns = static_cast<std::size_t>(layers) + 1;
+    best.assign(rows, std::vector<double>(columns, std::numeric_limits<double>::infinity()));
+    first_of.assign(rows, std::vector<int>(columns, 0));
+    for (int stage = 0; stage < stages; ++stage)
+      for (int end = stage + 1; end <= layers - (stages - 1 - stage); ++end) fill(stage, end);
+  }
+
+  void fill(int stage, int end) {
+    const auto s = static_cast<std::size_t>(stage);
+    const auto e = static_cast<std::size_t>(end);
+    for (int from = stage; from <= (stage == 0 ? 0 : end - 1); ++from) {
+      const double before = stage == 0 ? 0 : best[s - 1][static_cast<std::size_t>(from)];
+      const double cost = join(before, own(stage, from, end));
+      if (cost < best[s][e]) {
+        best[s][e] = cost;
+        first_of[s][e] = from;
+      }
+    }
+  }
+
+  double least() const { return best.empty() ? 0 : best.back().back(); }
+  std::vector<int> cuts() const {
+    std::vector<int> firsts(best.size(), 0);
+    int end = layers;
+    for (std::size_t s = best.size(); s-- > 0;) end = firsts[s] = first_of[s][static_cast<std::size_t>(end)];
+    return firsts;
+  }
+};
+
+// ReLUs that a stage starting with `first` has without their producers.
+int split_relus(const model& m, int first) {
+  int count = 0;
+  for (std::size_t l = static_cast<std::size_t>(first); l < m.layers().size(); ++l) {
+    const auto& layer = m.layers()[l];
+    const int producer = layer.inputs.empty() ? -1 : m.value(layer.inputs.front()).producer;
+    if (layer.op->is_relu() && producer >= 0 && producer < first) ++count;
+  }
+  return count;
+}
+
 } // namespace
 
 std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas) {
@@ -31,34 +84,24 @@ std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas)
   if (stages > layers)
     throw usage_error(m.name() + " has " + std::to_string(layers) + " layers; " + std::to_string(stages) +
                       " stages were asked for, and each needs at least one");
-  std::vector<double> total(static_cast<std::size_t>(layers) + 1, 0);
-  for (int l = 0; l < layers; ++l) total[static_cast<std::size_t>(l) + 1] = total[static_cast<std::size_t>(l)] + layer_work(m, l);
-  // best[s][l]: least possible largest stage when stages 0..s hold the layers before l.
-  const auto width = static_cast<std::size_t>(layers) + 1;
-  std::vector<std::vector<double>> best(replicas.size(), std::vector<double>(width, std::numeric_limits<double>::infinity()));
-  std::vector<std::vector<int>> start(replicas.size(), std::vector<int>(width, 0));
-  for (int s = 0; s < stages; ++s) {
-    const auto su = static_cast<std::size_t>(s);
-    for (int l = s + 1; l <= layers - (stages - 1 - s); ++l) {
-      const auto lu = static_cast<std::size_t>(l);
-      for (int from = s == 0 ? 0 : s; from <= (s == 0 ? 0 : l - 1); ++from) {
-        const auto fu = static_cast<std::size_t>(from);
-        const double own = (total[lu] - total[fu]) / replicas[su];
-        const double largest = s == 0 ? own : std::max(own, best[su - 1][fu]);
-        if (largest < best[su][lu]) {
-          best[su][lu] = largest;
-          start[su][lu] = from;
-        }
-      }
-    }
+  std::vector<double> total{0};
+  std::vector<int> splits;
+  for (int l = 0; l < layers; ++l) {
+    total.push_back(total.back() + layer_work(m, l));
+    splits.push_back(split_relus(m, l));
   }
-  std::vector<int> cuts(replicas.size(), 0);
-  int end = layers;
-  for (int s = stages - 1; s >= 0; --s) {
-    cuts[static_cast<std::size_t>(s)] = start[static_cast<std::size_t>(s)][static_cast<std::size_t>(end)];
-    end = cuts[static_cast<std::size_t>(s)];
-  }
-  return cuts;
+  const auto work = [&](int stage, int first, int last) {
+    return (total[static_cast<std::size_t>(last)] - total[static_cast<std::size_t>(first)]) /
+           replicas[static_cast<std::size_t>(stage)];
+  };
+  const auto largest = cut_search(layers, stages, work, [](double a, double b) { return std::max(a, b); }).least();
+  // Among the cuts that are as good: the fewest ReLUs parted from their producers, then the other stages evenly loaded.
+  const auto parted = [&](int stage, int first, int last) {
+    const double own = work(stage, first, last);
+    if (own > largest) return std::numeric_limits<double>::infinity();
+    return splits[static_cast<std::size_t>(first)] + own * own / (largest * largest) / (stages + 1); // squares add to < 1
+  };
+  return cut_search(layers, stages, parted, [](double a, double b) { return a + b; }).cuts();
 }
 
 std::string layer_range(const model& m, int first, int last) {

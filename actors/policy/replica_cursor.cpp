@@ -65,6 +65,10 @@ void replica_cursor::begin(const action& a) {
   if (a.kind == action_kind::backward) --in_flight_;
   if (ahead_.size() <= i - head_) ahead_.resize(i - head_ + 1, false);
   ahead_[i - head_] = true;
+  pass_begun();
+}
+
+void replica_cursor::pass_begun() {
   while (!ahead_.empty() && ahead_.front()) {
     ahead_.pop_front();
     ++head_;
@@ -98,15 +102,18 @@ void replica_cursor::replace(const planner::replica_list* shorter) {
                    shorter->actions.begin()) &&
             head_ <= shorter->actions.size(),
         "the shorter schedule differs in what was already done");
-  list_ = shorter;
-  ahead_.clear();
+  std::deque<bool> moved;
   for (const auto& a : ahead) {
-    const auto it = std::find(list_->actions.begin() + static_cast<std::ptrdiff_t>(head_), list_->actions.end(), a);
-    check(it != list_->actions.end(), "the shorter schedule lacks an action that was already begun");
-    const auto offset = static_cast<std::size_t>(it - list_->actions.begin()) - head_;
-    if (ahead_.size() <= offset) ahead_.resize(offset + 1, false);
-    ahead_[offset] = true;
+    const auto it =
+        std::find(shorter->actions.begin() + static_cast<std::ptrdiff_t>(head_), shorter->actions.end(), a);
+    check(it != shorter->actions.end(), "the shorter schedule lacks an action that was already begun");
+    const auto offset = static_cast<std::size_t>(it - shorter->actions.begin()) - head_;
+    if (moved.size() <= offset) moved.resize(offset + 1, false);
+    moved[offset] = true;
   }
+  list_ = shorter;
+  ahead_ = std::move(moved);
+  pass_begun(); // what stood before them may be gone
 }
 
 std::string to_string(const action& a) {

@@ -46,6 +46,7 @@ public:
 
 private:
   bool is_done(std::size_t position) const;
+  void pass_begun();
   block_reason obstacle(const planner::action& a, const replica_readiness& ready) const;
 
   const planner::replica_list* list_ = nullptr;

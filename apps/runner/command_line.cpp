@@ -186,7 +186,7 @@ void command_line::off(const std::string& option, bool& value, const std::string
 }
 
 void command_line::add_whole(const std::string& option, std::int64_t least, std::int64_t most,
-                             std::function<void(std::int64_t)> set, std::function<std::string()> get,
+                             const std::function<void(std::int64_t)>& set, const std::function<std::string()>& get,
                              const std::string& help) {
   const auto assign = [=](const std::string& text) {
     std::int64_t value = 0;
@@ -199,8 +199,9 @@ void command_line::add_whole(const std::string& option, std::int64_t least, std:
   self_->add(option, "N", get(), help, {nullptr, option, assign, implementation::json_number(get, help)});
 }
 
-void command_line::add_real(const std::string& option, double least, double most, std::function<void(double)> set,
-                            std::function<double()> get, const std::string& help) {
+void command_line::add_real(const std::string& option, double least, double most,
+                            const std::function<void(double)>& set, const std::function<double()>& get,
+                            const std::string& help) {
   const auto assign = [=](const std::string& text) {
     double value = 0;
     if (parse_number(text, value) != std::errc{} || !std::isfinite(value) || value < least || value > most)

@@ -67,9 +67,10 @@ public:
 
 private:
   void add_whole(const std::string& option, std::int64_t least, std::int64_t most,
-                 std::function<void(std::int64_t)> set, std::function<std::string()> get, const std::string& help);
-  void add_real(const std::string& option, double least, double most, std::function<void(double)> set,
-                std::function<double()> get, const std::string& help);
+                 const std::function<void(std::int64_t)>& set, const std::function<std::string()>& get,
+                 const std::string& help);
+  void add_real(const std::string& option, double least, double most, const std::function<void(double)>& set,
+                const std::function<double()>& get, const std::string& help);
 
   struct implementation;
   std::unique_ptr<implementation> self_;

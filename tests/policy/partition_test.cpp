@@ -39,7 +39,7 @@ model chain(const std::vector<double>& work) {
   model_builder b("chain", {1});
   auto x = b.input();
   for (std::size_t i = 0; i < work.size(); ++i)
-    x = b.add("l" + std::to_string(i), std::make_shared<work_layer>(std::abs(work[i]), work[i] < 0), {x});
+    x = b.add(std::string("l").append(std::to_string(i)), std::make_shared<work_layer>(std::abs(work[i]), work[i] < 0), {x});
   return b.build(x);
 }
 
@@ -104,6 +104,11 @@ TEST(BalancedCuts, KeepAReluWithItsProducerWhereThatCostsNothing) {
   EXPECT_THAT(balanced_cuts(chain({1000, 100, -50, 100}), {1, 1, 1}), ElementsAre(0, 1, 3)) << "stage 0 decides";
   EXPECT_THAT(balanced_cuts(chain({100, -50, 100, 1000}), {1, 1, 1}), ElementsAre(0, 2, 3));
   EXPECT_THAT(balanced_cuts(chain({400, -300, 1}), {1, 1}), ElementsAre(0, 1)) << "here it would cost";
+}
+
+TEST(BalancedCuts, LoadTheOtherStagesEvenlyToo) {
+  EXPECT_THAT(balanced_cuts(chain({1000, 50, 50, 50, 50}), {1, 1, 1}), ElementsAre(0, 1, 3));
+  EXPECT_THAT(balanced_cuts(chain({50, 50, 50, 50, 1000}), {1, 1, 1}), ElementsAre(0, 2, 4));
 }
 
 TEST(BalancedCuts, RefuseMoreStagesThanLayers) {

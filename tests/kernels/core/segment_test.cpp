@@ -1,0 +1,443 @@
+// A stage's arithmetic: the same bits however a network is cut or fused, and who gets which gradient.
+#include "kernels/segment.hpp"
+
+#include "kernels/check.hpp"
+#include "kernels/device.hpp"
+#include "kernels/initialise.hpp"
+#include "kernels/layers/layers.hpp"
+#include "kernels/stream.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <random>
+
+namespace penstock {
+namespace {
+
+using floats = std::vector<float>;
+
+// Everything a training step leaves, plain: outputs, gradients by parameter name, states, the input's gradients.
+struct step_result {
+  std::map<std::string, floats> values;
+};
+
+void expect_same_bits(const step_result& found, const step_result& wanted, const std::string& where) {
+  ASSERT_EQ(found.values.size(), wanted.values.size()) << where;
+  for (const auto& [name, w] : wanted.values) {
+    const auto& f = found.values.at(name);
+    ASSERT_EQ(f.size(), w.size()) << where << ": " << name;
+    ASSERT_EQ(std::memcmp(f.data(), w.data(), w.size() * sizeof(float)), 0) << where << ": " << name;
+  }
+}
+
+floats plain_values(backend& ops, const tensor& t) {
+  if (!t) return {};
+  const auto plain = ops.to_plain(t);
+  if (t.type() == dtype::i64) return floats(plain.data<std::int64_t>(), plain.data<std::int64_t>() + plain.elements());
+  return floats(plain.data<float>(), plain.data<float>() + plain.elements());
+}
+
+tensor random_activation(backend& ops, shape dims, unsigned seed) {
+  std::mt19937 random(seed);
+  auto t = ops.allocate(dtype::f32, dims, memory_use::activations);
+  std::uniform_real_distribution<float> value(-1, 1);
+  for (std::int64_t i = 0; i < t.elements(); ++i) t.data<float>()[i] = value(random);
+  return dims.size() == 4 ? ops.reorder(t, ops.activation_format(dims), memory_use::activations) : t;
+}
+
+// Runs micro-batches of one minibatch through the model cut at `cuts` (first layers of the stages after the first),
+// all forwards before all backwards, and chains the stages by hand as messages would.
+class chained {
+public:
+  chained(std::shared_ptr<const model> m, std::vector<int> cuts) : model_(std::move(m)) {
+    cuts.insert(cuts.begin(), 0);
+    cuts.push_back(static_cast<int>(model_->layers().size()));
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) stages_.emplace_back(model_, cuts[i], cuts[i + 1]);
+  }
+
+  step_result train(backend& ops, std::int64_t batch, int microbatches) {
+    start(ops);
+    step_result result;
+    std::vector<std::vector<segment_activations>> kept(static_cast<std::size_t>(microbatches));
+    for (int m = 0; m < microbatches; ++m) {
+      auto dims = model_->value(model_->input()).spec.dims;
+      dims[0] = batch;
+      std::vector<tensor> flow{random_activation(ops, dims, static_cast<unsigned>(m))};
+      auto& activations = kept[static_cast<std::size_t>(m)];
+      activations.resize(stages_.size());
+      for (std::size_t s = 0; s < stages_.size(); ++s)
+        flow = stages_[s].forward(ops, call(m), std::move(flow), weights_[s], states_[s], &activations[s]);
+      result.values["output " + std::to_string(m)] = plain_values(ops, flow.at(0));
+    }
+    for (int m = 0; m < microbatches; ++m) {
+      std::vector<tensor> flow{random_activation(ops, {batch, model_->classes()}, 100 + static_cast<unsigned>(m))};
+      for (std::size_t s = stages_.size(); s-- > 0;) {
+        flow = stages_[s].backward(ops, call(m), std::move(flow), weights_[s],
+                                   std::move(kept[static_cast<std::size_t>(m)][s]), gradients_[s]);
+        EXPECT_EQ(flow.size(), stages_[s].inputs().size());
+      }
+      EXPECT_FALSE(flow.at(0)) << "nobody wants the image's gradient";
+    }
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      for (std::size_t i = 0; i < gradients_[s].size(); ++i)
+        result.values["gradient " + stages_[s].parameters()[i].name] = plain_values(ops, gradients_[s][i]);
+      for (std::size_t i = 0; i < states_[s].size(); ++i)
+        result.values["state " + stages_[s].states()[i].name] = plain_values(ops, states_[s][i]);
+    }
+    return result;
+  }
+
+private:
+  static segment_call call(int microbatch) { return {.seed = 5, .minibatch = 3, .microbatch = microbatch}; }
+
+  void start(backend& ops) {
+    weights_.assign(stages_.size(), {});
+    states_.assign(stages_.size(), {});
+    gradients_.assign(stages_.size(), {});
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      const auto formats = stages_[s].parameter_formats(ops);
+      for (std::size_t i = 0; i < formats.size(); ++i) {
+        const auto& p = stages_[s].parameters()[i];
+        auto plain = ops.allocate(dtype::f32, p.spec.dims, memory_use::weights);
+        initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, p.spec.init, 9, p.name);
+        weights_[s].push_back(ops.reorder(plain, formats[i], memory_use::weights));
+      }
+      gradients_[s].resize(formats.size());
+      for (const auto& st : stages_[s].states()) {
+        auto t = ops.allocate(st.spec.type, st.spec.dims, memory_use::optimizer_state);
+        if (t.type() == dtype::i64) std::fill_n(t.data<std::int64_t>(), t.elements(), 0);
+        else std::fill_n(t.data<float>(), t.elements(), st.spec.initial);
+        states_[s].push_back(t);
+      }
+    }
+  }
+
+  std::shared_ptr<const model> model_;
+  std::vector<segment> stages_;
+  std::vector<std::vector<tensor>> weights_;
+  std::vector<std::vector<tensor>> states_;
+  std::vector<std::vector<tensor>> gradients_;
+};
+
+// conv and BatchNorm with ReLU to fuse, a value with four readers far apart, one that is added to itself, dropout.
+std::shared_ptr<const model> residual_network() {
+  using namespace layers;
+  const auto conv = [](std::int64_t in, std::int64_t out) {
+    return conv2d({.in_channels = in, .out_channels = out, .kernel = {3, 3}, .args = {.padding = {1, 1}}});
+  };
+  model_builder b("residual", {3, 6, 6});
+  const auto c1 = b.add("conv1", conv(3, 5), {b.input()});
+  const auto skip = b.add("relu1", relu(), {c1});
+  auto x = b.add("conv2", conv(5, 5), {skip});
+  x = b.add("bn2", batch_norm2d(5), {x});
+  x = b.add("relu2", relu(), {x});
+  x = b.add("add1", layers::add(), {x, skip});
+  const auto twice = b.add("twice", layers::add(), {x, x});
+  x = b.add("add2", layers::add(), {skip, twice});
+  x = b.add("relu3", relu(), {x});
+  x = b.add("cat", concat(), {x, skip});
+  x = b.add("pool", pool2d({}), {x});
+  x = b.add("flatten", flatten(), {x});
+  x = b.add("drop", dropout(0.5F), {x});
+  x = b.add("fc1", linear({.in_features = 90, .out_features = 7}), {x});
+  const auto h = b.add("relu4", relu(), {x});
+  x = b.add("fc2", linear({.in_features = 7, .out_features = 7}), {h});
+  x = b.add("add3", layers::add(), {x, h});
+  return std::make_shared<const model>(b.build(b.add("fc3", linear({.in_features = 7, .out_features = 4}), {x})));
+}
+
+class SegmentCuts : public ::testing::TestWithParam<bool> {
+public:
+  std::shared_ptr<device> machine = open_device({});
+  std::unique_ptr<stream> work = machine->create_stream({.name = "segment", .threads = 1, .reference = GetParam()});
+  step_result train(const std::shared_ptr<const model>& m, const std::vector<int>& cuts) {
+    step_result result;
+    work->run([&](backend& ops) { result = chained(m, cuts).train(ops, 2, 2); });
+    return result;
+  }
+};
+
+TEST_P(SegmentCuts, ChangeNoBit) {
+  const auto m = residual_network();
+  const int layers = static_cast<int>(m->layers().size());
+  const auto whole = train(m, {});
+  EXPECT_GT(whole.values.size(), 15U);
+  for (int a = 1; a < layers; ++a) expect_same_bits(train(m, {a}), whole, "cut at " + std::to_string(a));
+  std::mt19937 random(1);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<int> cuts;
+    for (int c = 1; c < layers; ++c)
+      if (random() % 3 == 0) cuts.push_back(c);
+    expect_same_bits(train(m, cuts), whole, "cuts at " + ::testing::PrintToString(cuts));
+  }
+  std::vector<int> everywhere;
+  for (int c = 1; c < layers; ++c) everywhere.push_back(c);
+  expect_same_bits(train(m, everywhere), whole, "a stage for each layer: nothing is fused");
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, SegmentCuts, ::testing::Bool(),
+                         [](const auto& p) { return p.param ? "Reference" : "Library"; });
+
+// -- what flows where, with a layer that writes down its calls ------------------------
+
+// One weight; passes inputs on; backward hands each input the sum of its output gradients times its weight.
+class recording_layer : public layer {
+public:
+  struct log {
+    std::vector<std::string> lines;
+  };
+  recording_layer(std::shared_ptr<log> l, std::string name, std::size_t outputs, bool parameter)
+      : log_(std::move(l)), name_(std::move(name)), outputs_(outputs), parameter_(parameter) {}
+  std::string_view kind() const override { return "recording"; }
+  std::vector<tensor_spec> infer(std::span<const tensor_spec> in) const override { return {outputs_, in[0]}; }
+  std::vector<parameter_spec> parameters(std::span<const tensor_spec>) const override {
+    return parameter_ ? std::vector<parameter_spec>{{"weight", {2}, {}}} : std::vector<parameter_spec>{};
+  }
+  forward_result forward(run_context& c, std::span<tensor> in, std::span<const tensor>) const override {
+    forward_result result;
+    for (std::size_t o = 0; o < outputs_; ++o) {
+      result.outputs.push_back(c.ops.allocate_activation(in[0].dims()));
+      c.ops.fill(result.outputs.back(), static_cast<float>(o + 1));
+    }
+    if (c.mode == phase::training) result.saved.push_back(in[0]);
+    return result;
+  }
+  backward_result backward(run_context& c, std::span<tensor> dy, std::span<const tensor>,
+                           std::span<const tensor> saved) const override {
+    std::string line = name_ + ":";
+    for (const auto& g : dy) line += g ? " " + std::to_string(static_cast<int>(g.data<float>()[0])) : " none";
+    log_->lines.push_back(line + (saved.empty() ? " (nothing saved)" : ""));
+    backward_result result;
+    for (const bool wanted : c.need_input_gradient) result.input_gradients.push_back(wanted ? dy[0] : tensor{});
+    if (parameter_) {
+      result.weight_gradients.push_back(c.ops.allocate(dtype::f32, {2}, memory_use::gradients));
+      c.ops.fill(result.weight_gradients.back(), 1);
+    }
+    return result;
+  }
+
+private:
+  std::shared_ptr<log> log_;
+  std::string name_;
+  std::size_t outputs_;
+  bool parameter_;
+};
+
+class Segment : public ::testing::Test {
+public:
+  std::shared_ptr<recording_layer::log> log = std::make_shared<recording_layer::log>();
+  std::shared_ptr<device> machine = open_device({});
+  std::unique_ptr<stream> work = machine->create_stream({.name = "segment", .reference = true});
+  layer_ptr recording(std::string name, std::size_t outputs = 1, bool parameter = true) {
+    return std::make_shared<recording_layer>(log, std::move(name), outputs, parameter);
+  }
+  static tensor filled(backend& ops, shape dims, float value) {
+    auto t = ops.allocate_activation(std::move(dims));
+    ops.fill(t, value);
+    return t;
+  }
+  static std::vector<tensor> weights_of(backend& ops, const segment& s) {
+    std::vector<tensor> weights;
+    for (const auto& p : s.parameters()) weights.push_back(filled(ops, p.spec.dims, 1));
+    return weights;
+  }
+  static std::vector<std::string> names(const segment& s, const std::vector<value_id>& ids) {
+    std::vector<std::string> all;
+    for (const auto id : ids) all.push_back(s.whole().value(id).name);
+    return all;
+  }
+};
+
+TEST_F(Segment, SumsReadersInReverseOrderAlsoWhereTheyLieInOtherStages) {
+  // 1e8 + 1 - 1e8 in f32 is 0 one way and 1 another: the order is seen in the sum.
+  for (const auto& cuts : std::vector<std::vector<int>>{{}, {1}, {2}, {3}, {4}, {1, 2, 3, 4}}) {
+    using namespace layers;
+    model_builder b("fan", {2});
+    const auto v = b.add("v", linear({.in_features = 2, .out_features = 2}), {b.input()});
+    const auto x = b.add("first", layers::add(), {v, v});
+    const auto y = b.add("second", layers::add(), {x, v});
+    const auto z = b.add("third", layers::add(), {v, y});
+    const auto m = std::make_shared<const model>(b.build(b.add("out", linear({.in_features = 2, .out_features = 3}), {z})));
+    work->run([&](backend& ops) {
+      const auto one = chained(m, {}).train(ops, 3, 1);
+      expect_same_bits(chained(m, cuts).train(ops, 3, 1), one, ::testing::PrintToString(cuts));
+    });
+  }
+}
+
+TEST_F(Segment, PassesOnWhatOnlyGoesThrough) {
+  model_builder b("net", {2});
+  const auto a = b.add("a", recording("a"), {b.input()});
+  const auto mid = b.add("mid", recording("mid"), {a});
+  const auto late = b.add("late", layers::add(), {mid, a});
+  const auto m = std::make_shared<const model>(b.build(b.add("out", layers::add(), {late, b.input()})));
+  const segment s(m, 1, 2);
+  EXPECT_THAT(names(s, s.inputs()), ::testing::ElementsAre("input", "a"));
+  EXPECT_THAT(names(s, s.outputs()), ::testing::ElementsAre("input", "a", "mid"));
+  work->run([&](backend& ops) {
+    const auto weights = weights_of(ops, s);
+    const auto image = filled(ops, {3, 2}, 4);
+    segment_activations kept;
+    auto out = s.forward(ops, {}, {image, filled(ops, {3, 2}, 5)}, weights, {}, &kept);
+    ASSERT_EQ(out.size(), 3U);
+    EXPECT_EQ(out[0].raw(), image.raw());
+    EXPECT_EQ(out[1].data<float>()[0], 5);
+    EXPECT_EQ(out[2].data<float>()[0], 1);
+    std::vector<tensor> gradients(1);
+    const auto in = s.backward(ops, {}, {{}, filled(ops, {3, 2}, 10), filled(ops, {3, 2}, 7)}, weights, std::move(kept), gradients);
+    ASSERT_EQ(in.size(), 2U);
+    EXPECT_FALSE(in[0]);
+    EXPECT_EQ(in[1].data<float>()[0], 17);
+    EXPECT_TRUE(gradients[0]);
+  });
+}
+
+TEST_F(Segment, AFirstUseHandsTheLastHandleOnSoThatLayersMayWorkInPlace) {
+  model_builder b("net", {2});
+  const auto a = b.add("a", layers::relu(), {b.input()});
+  const auto m = std::make_shared<const model>(b.build(b.add("b", layers::relu(), {a})));
+  const segment s(m, 0, 2);
+  work->run([&](backend& ops) {
+    auto image = filled(ops, {3, 2}, 4);
+    const auto* place = image.raw();
+    std::vector<tensor> in;
+    in.push_back(std::move(image));
+    const auto out = s.forward(ops, {.mode = phase::evaluation}, std::move(in), {}, {}, nullptr);
+    EXPECT_EQ(out[0].raw(), place);
+    const auto kept = filled(ops, {3, 2}, -4);
+    const auto other = s.forward(ops, {.mode = phase::evaluation}, {kept}, {}, {}, nullptr);
+    EXPECT_NE(other[0].raw(), kept.raw());
+    EXPECT_EQ(kept.data<float>()[0], -4) << "the caller's tensor is not written";
+  });
+}
+
+TEST_F(Segment, SkipsWhatGetsNoGradient) {
+  model_builder b("net", {2});
+  const auto frozen = b.add("frozen", recording("frozen", 1, false), {b.input()});
+  const auto a = b.add("a", recording("a"), {frozen});
+  b.add("unread", recording("unread"), {a});
+  const auto m = std::make_shared<const model>(b.build(b.add("out", recording("out"), {a})));
+  const segment s(m, 0, 4);
+  EXPECT_FALSE(s.wants_gradient(frozen));
+  EXPECT_TRUE(s.wants_gradient(a));
+  work->run([&](backend& ops) {
+    const auto weights = weights_of(ops, s);
+    segment_activations kept;
+    s.forward(ops, {}, {filled(ops, {3, 2}, 1)}, weights, {}, &kept);
+    EXPECT_TRUE(kept.saved[0].empty()) << "nothing is kept where nothing flows back";
+    auto again = kept;
+    std::vector<tensor> gradients(3);
+    s.backward(ops, {}, {filled(ops, {3, 2}, 6)}, weights, std::move(kept), gradients);
+    EXPECT_THAT(log->lines, ::testing::ElementsAre("out: 6", "a: 6"));
+    EXPECT_TRUE(gradients[0]);
+    EXPECT_FALSE(gradients[1]) << "the unread layer's";
+    log->lines.clear();
+    std::vector<tensor> none(3);
+    const auto in = s.backward(ops, {}, {tensor{}}, weights, std::move(again), none);
+    EXPECT_TRUE(log->lines.empty());
+    EXPECT_FALSE(in[0]);
+    for (const auto& g : none) EXPECT_FALSE(g);
+  });
+}
+
+TEST_F(Segment, AnUnreadOutputGetsZeros) {
+  model_builder b("net", {2});
+  const auto three = b.add_multi("three", recording("three", 3), {b.input()});
+  const auto m = std::make_shared<const model>(b.build(b.add("out", layers::add(), {three[2], three[0]})));
+  for (const int cut : {0, 1}) {
+    log->lines.clear();
+    const segment s(m, 0, cut == 0 ? 2 : 1);
+    if (cut == 1) {
+      EXPECT_THAT(names(s, s.outputs()), ::testing::ElementsAre("three.0", "three.2"));
+    }
+    work->run([&](backend& ops) {
+      const auto weights = weights_of(ops, s);
+      segment_activations kept;
+      const auto out = s.forward(ops, {}, {filled(ops, {3, 2}, 1)}, weights, {}, &kept);
+      EXPECT_EQ(out.back().data<float>()[0], cut == 0 ? 4 : 3);
+      std::vector<tensor> gradients(1);
+      std::vector<tensor> back{filled(ops, {3, 2}, 5)};
+      if (cut == 1) back = {tensor{}, filled(ops, {3, 2}, 5)};
+      s.backward(ops, {}, back, weights, std::move(kept), gradients);
+    });
+    EXPECT_THAT(log->lines, ::testing::ElementsAre(cut == 0 ? "three: 5 0 5" : "three: 0 0 5"));
+  }
+}
+
+// Hands one tensor out as everything: both weight gradients and the input's.
+class sharing_layer : public recording_layer {
+public:
+  sharing_layer() : recording_layer(std::make_shared<log>(), "sharing", 1, true) {}
+  std::vector<parameter_spec> parameters(std::span<const tensor_spec>) const override {
+    return {{"left", {1, 2}, {}}, {"right", {1, 2}, {}}};
+  }
+  backward_result backward(run_context&, std::span<tensor> dy, std::span<const tensor>,
+                           std::span<const tensor>) const override {
+    return {{dy[0]}, {dy[0], dy[0]}};
+  }
+};
+
+TEST_F(Segment, AddsGradientsApartThatALayerHandsOutAsOneTensor) {
+  model_builder b("net", {2});
+  const auto a = b.add("a", recording("a"), {b.input()});
+  const auto m = std::make_shared<const model>(b.build(b.add("sharing", std::make_shared<sharing_layer>(), {a})));
+  const segment s(m, 1, 2);
+  work->run([&](backend& ops) {
+    const auto weights = weights_of(ops, s);
+    std::vector<tensor> gradients(2);
+    std::vector<tensor> sent;
+    for (const float value : {1.0F, 2.0F, 4.0F}) {
+      segment_activations kept;
+      s.forward(ops, {}, {filled(ops, {1, 2}, 1)}, weights, {}, &kept);
+      sent.push_back(s.backward(ops, {}, {filled(ops, {1, 2}, value)}, weights, std::move(kept), gradients).at(0));
+    }
+    for (const auto& g : gradients) EXPECT_EQ(g.data<float>()[0], 7);
+    EXPECT_EQ(sent[0].data<float>()[0], 1) << "a gradient already sent to the stage before";
+  });
+}
+
+TEST_F(Segment, ObservesEachLayerThatIsRun) {
+  const auto m = residual_network();
+  const segment s(m, 0, 2);
+  std::vector<std::string> seen;
+  work->run([&](backend& ops) {
+    const auto weights = weights_of(ops, s);
+    const segment_call call{.observe = [&](int layer, bool backward, double seconds) {
+      EXPECT_GE(seconds, 0);
+      seen.push_back((backward ? "B" : "F") + std::to_string(layer));
+    }};
+    segment_activations kept;
+    const auto out = s.forward(ops, call, {filled(ops, {2, 3, 6, 6}, 1)}, weights, {}, &kept);
+    std::vector<tensor> gradients(2);
+    s.backward(ops, call, {filled(ops, out[0].dims(), 1)}, weights, std::move(kept), gradients);
+  });
+  EXPECT_THAT(seen, ::testing::ElementsAre("F0", "B0")) << "the ReLU is part of layer 0";
+}
+
+TEST_F(Segment, RefusesAnotherNumberOfTensorsAndLayersThatAreNotThere) {
+  const auto m = residual_network();
+  const int layers = static_cast<int>(m->layers().size());
+  EXPECT_THROW(segment(m, 2, 2), std::logic_error);
+  EXPECT_THROW(segment(m, -1, 2), std::logic_error);
+  EXPECT_THROW(segment(m, 0, layers + 1), std::logic_error);
+  const segment s(m, 0, 2);
+  work->run([&](backend& ops) {
+    const auto weights = weights_of(ops, s);
+    EXPECT_THROW(s.forward(ops, {}, {}, weights, {}, nullptr), std::logic_error);
+    EXPECT_THROW(s.forward(ops, {}, {filled(ops, {2, 3, 6, 6}, 1)}, {}, {}, nullptr), std::logic_error);
+    std::vector<tensor> gradients(2);
+    EXPECT_THROW(s.backward(ops, {}, {}, weights, {}, gradients), std::logic_error);
+    EXPECT_THROW(s.backward(ops, {}, {filled(ops, {2, 5, 6, 6}, 1)}, weights, {}, gradients), std::logic_error)
+        << "no activations";
+  });
+}
+
+TEST(NameHash, IsFnv) {
+  EXPECT_EQ(name_hash(""), 0xcbf29ce484222325ULL);
+  EXPECT_EQ(name_hash("a"), 0xaf63dc4c8601ec8cULL);
+  EXPECT_EQ(name_hash("foobar"), 0x85944171f73967e8ULL);
+}
+
+} // namespace
+} // namespace penstock
