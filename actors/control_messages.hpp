@@ -38,6 +38,7 @@ struct weights_msg {
 };
 /// Replica to its replica group: `update group` stands at the head of its list.
 struct gradient_share_msg {
+  std::int64_t segment = 0;
   std::int64_t group = 0;
   int replica = 0;
   std::int64_t minibatches = 0; ///< it contributes; pipedream family: 0 or 1

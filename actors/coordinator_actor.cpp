@@ -133,7 +133,7 @@ void coordinator::connect_stages(const planner::schedule& dealing) {
   for (int s = 0; s < n; ++s)
     for (const auto& replica : stages_[static_cast<std::size_t>(s)])
       caf::anon_send(replica, connect_stage_msg{left[static_cast<std::size_t>(s)], right[static_cast<std::size_t>(s)], source_,
-                                                metrics_, groups_[static_cast<std::size_t>(s)]});
+                                                metrics_, groups_[static_cast<std::size_t>(s)], dealing.source_credit()});
   connect_source_msg links{side_of(0, dealing), stages_.back(), side_of(n - 1, dealing).deal, loaders_};
   caf::anon_send(source_, std::move(links));
 }

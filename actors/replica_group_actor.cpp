@@ -47,10 +47,14 @@ private:
   stage_unit* unit_ = nullptr;
   caf::actor optimizer_;
   std::string who_;
-  std::map<std::int64_t, gathering> open_;
+  std::int64_t segment_ = 0;
+  std::map<std::int64_t, gathering> open_; // by update of the segment
 };
 
+// A replica without a minibatch of its own may reach an update that a drain then cuts off; its share is of no use.
 void replica_group::take(gradient_share_msg share) {
+  if (share.segment != segment_) open_.clear();
+  segment_ = share.segment;
   auto& g = open_[share.group];
   g.gradients.resize(unit_->replicas.size());
   g.gradients[static_cast<std::size_t>(share.replica)] = std::move(share.gradients);

@@ -71,7 +71,7 @@ private:
   void check_loss(const stage_job& job) const;
   void report_done();
   void check_key(const message_key& key) const;
-  std::size_t bound() const { return static_cast<std::size_t>(run_->plan.source_credit()); }
+  std::size_t bound() const { return static_cast<std::size_t>(links_.source_credit); } // no more is ever admitted
   template <class Message>
   void send_tensors(const neighbour_side& side, Message m, int peer);
   message_key key_of(const planner::action& a) const;
@@ -289,7 +289,7 @@ std::int64_t stage_replica::group_of(const planner::action& backward) const {
 // Hands the gradients over. They are complete: nothing is posted, and all backwards before this update are done.
 void stage_replica::contribute(const planner::action& a) {
   const auto found = gradients_.find(a.minibatch);
-  gradient_share_msg share{a.minibatch, replica_, found == gradients_.end() ? 0 : 1, {}};
+  gradient_share_msg share{segment_, a.minibatch, replica_, found == gradients_.end() ? 0 : 1, {}};
   if (found == gradients_.end()) share.gradients.resize(unit_->layers->parameters().size());
   else share.gradients = std::move(*found->second);
   if (found != gradients_.end()) gradients_.erase(found);

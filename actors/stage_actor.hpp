@@ -13,6 +13,7 @@ struct connect_stage_msg {
   caf::actor source;       ///< takes credits
   caf::actor metrics;      ///< takes losses
   caf::actor group;        ///< takes gradients
+  std::int64_t source_credit = 1;
 };
 
 using stage_actor = neighbour_actor::extend<

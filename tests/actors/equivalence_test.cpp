@@ -164,6 +164,32 @@ TEST(Clipping, IsRefusedWhereGradientsNeverMeet) {
   EXPECT_THAT([&] { train_tiny(o); }, ::testing::ThrowsMessage<usage_error>(::testing::HasSubstr("clip-norm")));
 }
 
+TEST(Evaluation, AloneTrainsNothingAndAgreesWithTheOracle) {
+  for (const auto& replicas : replica_lists) {
+    auto o = options_of({"pipedream", replicas});
+    o.eval_only = true;
+    const auto with_actors = train_tiny(o);
+    o.executor = executor_kind::oracle;
+    const auto oracle = train_tiny(o);
+    ASSERT_EQ(with_actors.seen.evaluations.size(), 1U);
+    EXPECT_EQ(with_actors.seen.evaluations[0].metrics.loss_sum, oracle.seen.evaluations[0].metrics.loss_sum);
+    EXPECT_EQ(with_actors.summary.steps, 0);
+  }
+}
+
+TEST(Evaluation, OfAnySizeChangesNoBitOfTheTraining) {
+  auto o = options_of({"1f1b", {2, 1}, 4}); // synchronous: a drain is no part of its numbers
+  o.eval_every = -1;
+  const auto without = train_tiny(o).summary;
+  o.eval_every = 1;
+  for (const std::int64_t batch : {1, 3, 20, 64}) {
+    o.eval_batch = batch;
+    const auto with = train_tiny(o).summary;
+    EXPECT_EQ(with.weights_sha256, without.weights_sha256) << batch;
+    EXPECT_EQ(with.state_sha256, without.state_sha256) << batch;
+  }
+}
+
 TEST(AdamW, AgreesWithTheOracleToo) {
   auto o = options_of({"pipedream", {1, 2, 1}});
   o.optimizer.name = "adamw";

@@ -338,7 +338,9 @@ TEST(ReplicaCursor, EveryScheduleEndsWheneverItIsStopped) {
           planner::schedule_request request{.name = name, .replicas = replicas, .window = window, .minibatches = 12};
           if (name == "gpipe" || name == "1f1b") request.microbatches = 3;
           try {
-            planner::resolve_schedule(request);
+            const auto plan = planner::resolve_schedule(request);
+            const auto most = *std::max_element(replicas.begin(), replicas.end());
+            if (!plan.updates.per_minibatch_group && plan.microbatches < most) continue;
           } catch (const std::invalid_argument&) {
             continue; // not every schedule takes every replica list
           }
@@ -346,11 +348,9 @@ TEST(ReplicaCursor, EveryScheduleEndsWheneverItIsStopped) {
           pipeline.run(static_cast<int>(5 * seed));
           const auto where = name + " on " + ::testing::PrintToString(replicas) + ", window " + std::to_string(window) +
                              ", seed " + std::to_string(seed) + ", stopped after " + std::to_string(pipeline.admitted());
-          if (pipeline.admitted() > 0) {
-            ASSERT_NO_THROW(pipeline.stop()) << where;
-            pipeline.run(100000);
-            ASSERT_TRUE(pipeline.finished()) << where;
-          }
+          ASSERT_NO_THROW(pipeline.stop()) << where;
+          pipeline.run(100000);
+          ASSERT_TRUE(pipeline.finished()) << where;
         }
 }
 

@@ -1,0 +1,160 @@
+// Weights files against a pipeline: what fits, what is told, and that nothing is half-loaded.
+#include "actors/weights_file.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/tiny_training.hpp"
+
+#include "actors/digest.hpp"
+#include "kernels/check.hpp"
+
+#include <gmock/gmock.h>
+
+namespace penstock::actors {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::ThrowsMessage;
+
+std::unique_ptr<pipeline> tiny_pipeline(std::uint64_t seed, std::vector<int> replicas = {1, 1}) {
+  auto options = testing::tiny_options();
+  options.seed = seed;
+  options.replicas = std::move(replicas);
+  return build_pipeline(options, testing::tiny_residual_network(), {0, 6});
+}
+
+class WeightsFile : public ::testing::Test {
+  testing_support::temporary_folder folder_; // before what lies in it
+
+public:
+  std::filesystem::path file = folder_ / "weights.safetensors";
+  memory_pool pool;
+
+  static named_tensors everything(pipeline& p, memory_pool& pool) {
+    auto all = plain_weights(p, pool);
+    for (auto& s : p.stages) all.merge(mean_states(s, pool));
+    return all;
+  }
+  std::string hash(pipeline& p) { return sha256_of(everything(p, pool)); }
+  tensor filled(shape dims, float value) {
+    auto t = tensor::allocate(pool, dtype::f32, std::move(dims), memory_use::scratch);
+    std::fill_n(t.data<float>(), t.elements(), value);
+    return t;
+  }
+};
+
+TEST_F(WeightsFile, ComesBackBitForBit) {
+  auto saved = tiny_pipeline(1);
+  saved->stages[0].replicas[0].states[0].data<float>()[2] = 3.5F; // bn1.running_mean
+  save_weights(*saved, file);
+  auto other = tiny_pipeline(2, {2, 1});
+  EXPECT_NE(hash(*other), hash(*saved));
+  EXPECT_EQ(read_weights(*other, file, false), "");
+  EXPECT_EQ(hash(*other), hash(*saved));
+  for (const auto& r : other->stages[0].replicas) EXPECT_EQ(r.states[0].data<float>()[2], 3.5F) << "every replica's";
+  const auto contents = read_safetensors(file, pool);
+  EXPECT_EQ(contents.metadata.at("format"), "pt");
+  EXPECT_TRUE(contents.tensors.contains("bn1.num_batches_tracked"));
+}
+
+TEST_F(WeightsFile, ListsWhatDoesNotFitAndLoadsNothing) {
+  auto p = tiny_pipeline(1);
+  auto all = everything(*p, pool);
+  all.erase("fc1.bias");
+  all.erase("bn2.running_var");
+  all["head.weight"] = filled({2}, 1);
+  all["fc2.weight"] = filled({5, 15}, 1);
+  all["fc2.bias"] = tensor::allocate(pool, dtype::i64, {5}, memory_use::scratch);
+  all["conv1.weight"] = filled({8, 3, 3, 3}, 0.25F);
+  write_safetensors(file, all);
+  const auto before = hash(*p);
+  EXPECT_THAT([&] { read_weights(*p, file, false); },
+              ThrowsMessage<usage_error>(
+                  AllOf(HasSubstr(file.string() + " does not fit tiny: missing (2): bn2.running_var, fc1.bias; unexpected "
+                                                  "(1): head.weight; of another shape or type (2): "),
+                        HasSubstr("fc2.weight is F32 [5, 15], wanted F32 [5, 16]"),
+                        HasSubstr("fc2.bias is I64 [5], wanted F32 [5]"), HasSubstr("--allow-partial"), Not(HasSubstr("\n")))));
+  EXPECT_EQ(hash(*p), before);
+
+  const auto note = read_weights(*p, file, true);
+  EXPECT_THAT(note, HasSubstr("missing (2)"));
+  const auto after = everything(*p, pool);
+  EXPECT_EQ(after.at("conv1.weight").data<float>()[7], 0.25F);
+  EXPECT_EQ(sha256_of({{"x", after.at("fc2.weight")}}), sha256_of({{"x", plain_weights(*tiny_pipeline(1), pool).at("fc2.weight")}}))
+      << "what does not fit stays as it was";
+}
+
+TEST_F(WeightsFile, MayLackTheCountOfBatches) {
+  auto p = tiny_pipeline(1);
+  auto all = everything(*p, pool);
+  all.erase("bn1.num_batches_tracked");
+  all.erase("bn2.num_batches_tracked");
+  write_safetensors(file, all);
+  EXPECT_EQ(read_weights(*p, file, false), "");
+}
+
+TEST_F(WeightsFile, ShortensALongList) {
+  auto p = tiny_pipeline(1);
+  named_tensors all = everything(*p, pool);
+  for (int i = 10; i < 30; ++i) all[std::string("x").append(std::to_string(i))] = filled({1}, 0);
+  write_safetensors(file, all);
+  EXPECT_THAT([&] { read_weights(*p, file, false); },
+              ThrowsMessage<usage_error>(AllOf(HasSubstr("unexpected (20): x10, "), HasSubstr("x17, ..."), Not(HasSubstr("x18")))));
+}
+
+TEST_F(WeightsFile, TakesBf16) {
+  auto p = tiny_pipeline(1);
+  auto all = everything(*p, pool);
+  auto half = tensor::allocate(pool, dtype::bf16, {5}, memory_use::scratch);
+  std::fill_n(half.data<std::uint16_t>(), 5, bf16_from_float(-1.5F));
+  all["fc2.bias"] = half;
+  write_safetensors(file, all);
+  EXPECT_EQ(read_weights(*p, file, false), "");
+  EXPECT_EQ(plain_weights(*p, pool).at("fc2.bias").data<float>()[4], -1.5F);
+}
+
+TEST_F(WeightsFile, RefusesAFileThatIsNotThere) {
+  auto p = tiny_pipeline(1);
+  EXPECT_THAT([&] { read_weights(*p, file, false); }, ThrowsMessage<error>(HasSubstr(file.string())));
+}
+
+TEST_F(WeightsFile, SavesTheReplicasMeanStatistics) {
+  auto p = tiny_pipeline(1, {2, 1});
+  p->stages[0].replicas[0].states[0].data<float>()[0] = 1;
+  p->stages[0].replicas[1].states[0].data<float>()[0] = 2;
+  save_weights(*p, file);
+  EXPECT_EQ(read_safetensors(file, pool).tensors.at("bn1.running_mean").data<float>()[0], 1.5F);
+}
+
+TEST_F(WeightsFile, SavesTheFirstGradientsByName) {
+  auto p = tiny_pipeline(1);
+  p->stages[0].first_gradients["conv1.weight"] = filled({2}, 1);
+  p->stages[1].first_gradients["fc2.bias"] = filled({5}, 2);
+  save_first_gradients(*p, file);
+  const auto found = read_safetensors(file, pool).tensors;
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found.at("fc2.bias").data<float>()[0], 2);
+}
+
+TEST_F(WeightsFile, CopiesOnlyBetweenLikeTensors) {
+  auto to = filled({2}, 0);
+  copy_plain(filled({2}, 3), to);
+  EXPECT_EQ(to.data<float>()[1], 3);
+  EXPECT_THROW(copy_plain(filled({3}, 3), to), std::logic_error);
+  EXPECT_THROW(copy_plain(tensor::allocate(pool, dtype::i32, {2}, memory_use::scratch), to), std::logic_error);
+}
+
+TEST_F(WeightsFile, MeansAreTakenInReplicaOrder) {
+  const std::vector<tensor> replicas{filled({1}, 1e8F), filled({1}, 4), filled({1}, -1e8F)};
+  EXPECT_EQ(mean_of(replicas, pool).data<float>()[0], (1e8F + 4 - 1e8F) / 3);
+  EXPECT_EQ(mean_of(std::span(replicas).first(1), pool).data<float>()[0], 1e8F);
+  std::vector<tensor> counts;
+  for (const std::int64_t n : {3, 4, 4}) {
+    counts.push_back(tensor::allocate(pool, dtype::i64, {}, memory_use::scratch));
+    counts.back().data<std::int64_t>()[0] = n;
+  }
+  EXPECT_EQ(mean_of(counts, pool).data<std::int64_t>()[0], 3) << "counts round down";
+}
+
+} // namespace
+} // namespace penstock::actors
