@@ -47,9 +47,9 @@ private:
 actors_executor::actors_executor(run_services& services)
     : services_(services), system_(config_), self_(system_), coordinator_(spawn_coordinator(system_)),
       context_(new actor_context{services, coordinator_}) {
-  planner::schedule_request request{services.options.schedule, services.options.replicas,
+  planner::schedule_request request{services.options.schedule,     services.options.replicas,
                                     services.options.microbatches, services.options.in_flight,
-                                    services.options.window, 1};
+                                    services.options.window,       1};
   caf::anon_send(coordinator_, start_run_msg{context_, planner::resolve_schedule(request)});
 }
 
@@ -91,11 +91,12 @@ void actors_executor::await(Take take) {
           failure = m.what;
           answered = true;
         },
-        caf::after(std::chrono::milliseconds(20)) >> [&] {
-          if (drained || !(services_.control.stop || services_.control.checkpoint)) return;
-          drained = true;
-          caf::anon_send(coordinator_, drain_msg{});
-        });
+        caf::after(std::chrono::milliseconds(20)) >>
+            [&] {
+              if (drained || !(services_.control.stop || services_.control.checkpoint)) return;
+              drained = true;
+              caf::anon_send(coordinator_, drain_msg{});
+            });
   }
   if (!failure.empty()) throw error(failure);
 }

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -50,8 +49,10 @@ void put_in_place(const fs::path& writing, const fs::path& final_folder) {
 
 named_tensors stage_tensors(pipeline& p, stage_unit& s, memory_pool& pool, const named_tensors& weights) {
   named_tensors all;
-  for (const auto& parameter : s.layers->parameters()) all["weights/" + parameter.name] = weights.at(parameter.name);
-  for (auto& [name, t] : plain_optimizer_state(p, s, pool)) all["optimizer/" + name] = t;
+  for (const auto& parameter : s.layers->parameters())
+    all["weights/" + parameter.name] = weights.at(parameter.name);
+  for (auto& [name, t] : plain_optimizer_state(p, s, pool))
+    all["optimizer/" + name] = t;
   for (std::size_t r = 0; r < s.replicas.size(); ++r)
     for (std::size_t i = 0; i < s.layers->states().size(); ++i)
       all["state/" + std::to_string(r) + "/" + s.layers->states()[i].name] = s.replicas[r].states[i];
@@ -62,10 +63,14 @@ json stage_entry(const stage_unit& s, const fs::path& file) {
   json steps = json::object();
   for (std::size_t i = 0; i < s.optimizer_states.size(); ++i)
     steps[s.layers->parameters()[i].name] = s.optimizer_states[i].step;
-  return {{"file", file.filename().string()}, {"bytes", fs::file_size(file)},   {"sha256", sha256_of_file(file)},
+  return {{"file", file.filename().string()},
+          {"bytes", fs::file_size(file)},
+          {"sha256", sha256_of_file(file)},
           {"first_layer", s.layers->whole().layers()[static_cast<std::size_t>(s.layers->first())].name},
           {"layers", s.layers->last() - s.layers->first()},
-          {"replicas", s.replicas.size()},     {"version", s.weights->version}, {"optimizer_steps", steps}};
+          {"replicas", s.replicas.size()},
+          {"version", s.weights->version},
+          {"optimizer_steps", steps}};
 }
 
 // Older complete checkpoints and leftovers of a run that died while writing.
@@ -73,11 +78,14 @@ void prune(const fs::path& dir, const fs::path& newest) {
   std::vector<fs::path> complete;
   for (const auto& entry : fs::directory_iterator(dir)) {
     const auto name = entry.path().filename().string();
-    if (name.starts_with(".writing-step-")) fs::remove_all(entry.path());
-    else if (name.starts_with("step-") && entry.path() != newest) complete.push_back(entry.path());
+    if (name.starts_with(".writing-step-"))
+      fs::remove_all(entry.path());
+    else if (name.starts_with("step-") && entry.path() != newest)
+      complete.push_back(entry.path());
   }
   std::sort(complete.rbegin(), complete.rend());
-  for (std::size_t i = kept - 1; i < complete.size(); ++i) fs::remove_all(complete[i]);
+  for (std::size_t i = kept - 1; i < complete.size(); ++i)
+    fs::remove_all(complete[i]);
 }
 
 fs::path write_into(pipeline& p, const checkpoint_position& at, const fs::path& dir) {
@@ -94,9 +102,9 @@ fs::path write_into(pipeline& p, const checkpoint_position& at, const fs::path& 
     write_safetensors(file, stage_tensors(p, s, pool, weights));
     stages.push_back(stage_entry(s, file));
   }
-  const json manifest{{"format", format_version},    {"model", at.model}, {"optimizer", at.optimizer},
-                      {"schedule", at.schedule},     {"step", at.step},   {"batch", at.batch},
-                      {"samples", at.samples},       {"seed", at.seed},   {"drains", at.drains},
+  const json manifest{{"format", format_version}, {"model", at.model}, {"optimizer", at.optimizer},
+                      {"schedule", at.schedule},  {"step", at.step},   {"batch", at.batch},
+                      {"samples", at.samples},    {"seed", at.seed},   {"drains", at.drains},
                       {"stages", stages}};
   atomic_file out(writing / "manifest.json");
   out.write(manifest.dump(1) + "\n");

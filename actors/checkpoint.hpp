@@ -7,12 +7,12 @@ namespace penstock::actors {
 
 /// Where the run stands; everything random derives from seed and step, so this is also the random state.
 struct checkpoint_position {
-  std::string model;               ///< must agree on resume (run_inputs::model_options)
+  std::string model; ///< must agree on resume (run_inputs::model_options)
   std::string optimizer;
   std::string schedule;
-  std::int64_t step = 0;           ///< minibatches done
+  std::int64_t step = 0; ///< minibatches done
   std::int64_t batch = 0;
-  std::int64_t samples = 0;        ///< of the training data
+  std::int64_t samples = 0; ///< of the training data
   std::uint64_t seed = 0;
   std::vector<std::int64_t> drains;
 };

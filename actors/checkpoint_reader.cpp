@@ -38,14 +38,15 @@ struct saved_stage {
 
 struct saved_run {
   checkpoint_position at;
-  named_tensors tensors;                          // of all stages: "weights/…", "optimizer/…", "state/R/…"
-  std::map<std::string, std::int64_t> steps;      // optimizer steps by parameter
-  std::map<std::string, saved_stage> stage_of;    // by layer name
+  named_tensors tensors;                       // of all stages: "weights/…", "optimizer/…", "state/R/…"
+  std::map<std::string, std::int64_t> steps;   // optimizer steps by parameter
+  std::map<std::string, saved_stage> stage_of; // by layer name
 };
 
 fs::path latest_folder(const fs::path& dir) {
   auto name = read_text(dir / "latest");
-  while (!name.empty() && (name.back() == '\n' || name.back() == '\r')) name.pop_back();
+  while (!name.empty() && (name.back() == '\n' || name.back() == '\r'))
+    name.pop_back();
   if (!name.starts_with("step-") || name.find('/') != std::string::npos) torn(dir / "latest", "it names no checkpoint");
   return dir / name;
 }
@@ -60,7 +61,8 @@ void read_stage(saved_run& run, const json& entry, const fs::path& folder, const
   if (size != entry.at("bytes").get<std::uintmax_t>()) torn(file, "it has another length than when it was written");
   if (sha256_of_file(file) != entry.at("sha256").get<std::string>()) torn(file, "its SHA-256 differs");
   run.tensors.merge(read_safetensors(file, pool).tensors);
-  for (const auto& [parameter, step] : entry.at("optimizer_steps").items()) run.steps[parameter] = step.get<std::int64_t>();
+  for (const auto& [parameter, step] : entry.at("optimizer_steps").items())
+    run.steps[parameter] = step.get<std::int64_t>();
   const saved_stage stage{entry.at("version").get<std::int64_t>(), entry.at("replicas").get<std::size_t>()};
   const auto first = entry.at("first_layer").get<std::string>();
   const auto& layers = net.layers();
@@ -71,7 +73,8 @@ void read_stage(saved_run& run, const json& entry, const fs::path& folder, const
 
 void compare(const std::string& what, const std::string& saved, const std::string& wanted, const fs::path& dir) {
   if (saved == wanted) return;
-  throw usage_error("[checkpoint] " + dir.string() + " was written with " + what + " " + saved + "; this run has " + wanted);
+  throw usage_error("[checkpoint] " + dir.string() + " was written with " + what + " " + saved + "; this run has " +
+                    wanted);
 }
 
 saved_run read_run(const checkpoint_position& wanted, const model& net, const fs::path& dir, memory_pool& pool) {
@@ -80,17 +83,17 @@ saved_run read_run(const checkpoint_position& wanted, const model& net, const fs
   try {
     const auto m = json::parse(read_text(folder / "manifest.json"));
     if (m.at("format").get<int>() != format_version)
-      throw usage_error("[checkpoint] " + folder.string() + " has format " + m.at("format").dump() + "; this program reads " +
-                        std::to_string(format_version));
-    run.at = {m.at("model"),   m.at("optimizer"), m.at("schedule"),
-              m.at("step"),    m.at("batch"),     m.at("samples"),
-              m.at("seed"),    m.at("drains").get<std::vector<std::int64_t>>()};
+      throw usage_error("[checkpoint] " + folder.string() + " has format " + m.at("format").dump() +
+                        "; this program reads " + std::to_string(format_version));
+    run.at = {m.at("model"), m.at("optimizer"), m.at("schedule"), m.at("step"),
+              m.at("batch"), m.at("samples"),   m.at("seed"),     m.at("drains").get<std::vector<std::int64_t>>()};
     compare("model", run.at.model, wanted.model, dir);
     compare("optimizer", run.at.optimizer, wanted.optimizer, dir);
     compare("batch", std::to_string(run.at.batch), std::to_string(wanted.batch), dir);
     compare("training samples", std::to_string(run.at.samples), std::to_string(wanted.samples), dir);
     compare("seed", std::to_string(run.at.seed), std::to_string(wanted.seed), dir);
-    for (const auto& entry : m.at("stages")) read_stage(run, entry, folder, net, pool);
+    for (const auto& entry : m.at("stages"))
+      read_stage(run, entry, folder, net, pool);
   } catch (const json::exception& e) {
     torn(folder / "manifest.json", "it is not the JSON that was written");
   }
@@ -137,7 +140,8 @@ void load_states(stage_unit& s, const saved_run& run, const fs::path& dir) {
       saved.push_back(find(run, "state/" + std::to_string(r) + "/" + st.name, &s.replicas.front().states[i], dir));
     const bool same = saved.size() == s.replicas.size();
     const auto mean = same ? tensor{} : mean_of(saved, pool);
-    for (std::size_t r = 0; r < s.replicas.size(); ++r) copy_plain(same ? saved[r] : mean, s.replicas[r].states[i]);
+    for (std::size_t r = 0; r < s.replicas.size(); ++r)
+      copy_plain(same ? saved[r] : mean, s.replicas[r].states[i]);
   }
 }
 

@@ -104,7 +104,8 @@ void coordinator::spawn_all(const planner::schedule& dealing) {
 
 neighbour_side coordinator::side_of(int stage, const planner::schedule& dealing) const {
   neighbour_side side;
-  for (const auto& s : stages_[static_cast<std::size_t>(stage)]) side.replicas.push_back(s);
+  for (const auto& s : stages_[static_cast<std::size_t>(stage)])
+    side.replicas.push_back(s);
   const auto replicas = static_cast<std::int64_t>(side.replicas.size());
   side.deal = [dealing, stage, replicas](const message_key& k) {
     if (k.mode == phase::evaluation) return static_cast<int>(k.since_drain % replicas);
@@ -132,8 +133,9 @@ void coordinator::connect_stages(const planner::schedule& dealing) {
   }
   for (int s = 0; s < n; ++s)
     for (const auto& replica : stages_[static_cast<std::size_t>(s)])
-      caf::anon_send(replica, connect_stage_msg{left[static_cast<std::size_t>(s)], right[static_cast<std::size_t>(s)], source_,
-                                                metrics_, groups_[static_cast<std::size_t>(s)], dealing.source_credit()});
+      caf::anon_send(replica,
+                     connect_stage_msg{left[static_cast<std::size_t>(s)], right[static_cast<std::size_t>(s)], source_,
+                                       metrics_, groups_[static_cast<std::size_t>(s)], dealing.source_credit()});
   connect_source_msg links{side_of(0, dealing), stages_.back(), side_of(n - 1, dealing).deal, loaders_};
   caf::anon_send(source_, std::move(links));
 }
@@ -149,7 +151,8 @@ void coordinator::train(const train_msg& m) {
   progress_at_ = clock::now();
   for (auto& s : parts().stages) {
     const auto i = static_cast<std::size_t>(s.index);
-    for (const auto& replica : stages_[i]) caf::anon_send(replica, begin_segment_msg{run_, s.weights});
+    for (const auto& replica : stages_[i])
+      caf::anon_send(replica, begin_segment_msg{run_, s.weights});
     caf::anon_send(optimizers_[i], begin_segment_msg{run_, nullptr});
   }
   caf::anon_send(metrics_, begin_segment_msg{run_, nullptr});
@@ -169,16 +172,20 @@ void coordinator::admitted(const admitted_msg& m) {
   shorter->plan = planner::make_schedule(shorter->request);
   run_ = shorter;
   for (const auto& stage : stages_)
-    for (const auto& replica : stage) caf::anon_send(replica, truncate_segment_msg{run_});
-  for (const auto& o : optimizers_) caf::anon_send(o, truncate_segment_msg{run_});
+    for (const auto& replica : stage)
+      caf::anon_send(replica, truncate_segment_msg{run_});
+  for (const auto& o : optimizers_)
+    caf::anon_send(o, truncate_segment_msg{run_});
   caf::anon_send(metrics_, truncate_segment_msg{run_});
   caf::anon_send(source_, truncate_segment_msg{run_});
 }
 
 void coordinator::part_done() {
   ++parts_done_;
-  if (evaluating_) finish_evaluation();
-  else if (working_ && parts_done_ == parts_) finish_segment();
+  if (evaluating_)
+    finish_evaluation();
+  else if (working_ && parts_done_ == parts_)
+    finish_segment();
 }
 
 void coordinator::finish_segment() {
@@ -196,9 +203,11 @@ void coordinator::norm(const norm_msg& m) {
   squares_in_ = 0;
   double sum = 0;
   for (const auto& stage : squares_)
-    for (const auto q : stage) sum += q;
+    for (const auto q : stage)
+      sum += q;
   const auto factor = clip_factor(std::sqrt(sum), context_->services.options.clip_norm);
-  for (const auto& o : optimizers_) caf::anon_send(o, clip_msg{m.group, factor});
+  for (const auto& o : optimizers_)
+    caf::anon_send(o, clip_msg{m.group, factor});
 }
 
 // -- evaluation ------------------------------------------------------------------------
@@ -213,7 +222,8 @@ void coordinator::evaluate(const start_evaluation_msg& m) {
   for (auto& s : parts().stages) {
     const auto mean = mean_states(s, pool);
     std::vector<tensor> states;
-    for (const auto& st : s.layers->states()) states.push_back(mean.at(st.name));
+    for (const auto& st : s.layers->states())
+      states.push_back(mean.at(st.name));
     for (const auto& replica : stages_[static_cast<std::size_t>(s.index)])
       caf::anon_send(replica, begin_evaluation_msg{segment, s.weights, states});
   }
@@ -266,10 +276,12 @@ void coordinator::tick() {
     descriptions_.clear();
     caf::anon_send(source_, describe_wait_msg{});
     for (const auto& stage : stages_)
-      for (const auto& replica : stage) caf::anon_send(replica, describe_wait_msg{});
+      for (const auto& replica : stage)
+        caf::anon_send(replica, describe_wait_msg{});
   } else if (asking_ && now - asked_at_ > std::chrono::milliseconds(400)) {
     std::string graph;
-    for (const auto& d : descriptions_) graph += (graph.empty() ? "" : "; ") + d;
+    for (const auto& d : descriptions_)
+      graph += (graph.empty() ? "" : "; ") + d;
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%g", context_->services.options.stall_seconds);
     fail("[stall] no progress for " + std::string(seconds) + " s: " + graph);
@@ -286,8 +298,10 @@ std::vector<caf::actor> coordinator::everyone() const {
   all.insert(all.end(), groups_.begin(), groups_.end());
   all.insert(all.end(), optimizers_.begin(), optimizers_.end());
   for (const auto& stage : stages_)
-    for (const auto& replica : stage) all.push_back(caf::actor_cast<caf::actor>(replica));
-  for (const auto& c : cut_actors_) all.push_back(caf::actor_cast<caf::actor>(c));
+    for (const auto& replica : stage)
+      all.push_back(caf::actor_cast<caf::actor>(replica));
+  for (const auto& c : cut_actors_)
+    all.push_back(caf::actor_cast<caf::actor>(c));
   return all;
 }
 
@@ -326,6 +340,8 @@ caf::behavior coordinator_behavior(caf::stateful_actor<coordinator>* self) {
 
 } // namespace
 
-caf::actor spawn_coordinator(caf::actor_system& system) { return system.spawn(coordinator_behavior); }
+caf::actor spawn_coordinator(caf::actor_system& system) {
+  return system.spawn(coordinator_behavior);
+}
 
 } // namespace penstock::actors

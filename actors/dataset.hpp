@@ -17,7 +17,7 @@ class dataset {
 public:
   virtual ~dataset() = default;
   virtual std::int64_t size() const = 0;
-  virtual tensor_spec input() const = 0;  ///< one sample, without the batch extent
+  virtual tensor_spec input() const = 0; ///< one sample, without the batch extent
   virtual std::int64_t classes() const = 0;
   virtual bool shuffled() const { return true; } ///< false: file order (`tensors:`)
   /// Writes one sample, row-major, and returns its label in [0, classes). Augments by `key` only when `training`.
@@ -26,7 +26,8 @@ public:
   virtual std::string description() const = 0; ///< one line for the log
 };
 
-/// Order of the samples in an epoch: a permutation that derives from (seed, epoch) alone; the identity when not shuffled.
+/// Order of the samples in an epoch: a permutation that derives from (seed, epoch) alone; the identity when not
+/// shuffled.
 std::vector<std::int64_t> epoch_order(std::int64_t samples, std::uint64_t seed, std::int64_t epoch, bool shuffled);
 
 } // namespace penstock::actors

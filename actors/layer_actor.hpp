@@ -27,7 +27,8 @@ struct layer_actor_neighbours {
 };
 
 /// Makes the layer actor of one cut. A layer actor must pass on every message it gets, once, with the same key (it may
-/// change the tensors), or the stall watchdog ends the run. It must not modify a tensor it does not own: make a new one.
+/// change the tensors), or the stall watchdog ends the run. It must not modify a tensor it does not own: make a new
+/// one.
 class layer_actor_factory {
 public:
   virtual ~layer_actor_factory() = default;

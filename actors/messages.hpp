@@ -10,9 +10,9 @@ namespace penstock::actors {
 
 /// What a message is about. The receiver matches by this key, never by order of arrival.
 struct message_key {
-  std::int64_t plan_epoch = 0; ///< raised with every new plan; another one is refused
-  std::int64_t segment = 0;    ///< drains before this
-  std::int64_t minibatch = 0;  ///< global id
+  std::int64_t plan_epoch = 0;  ///< raised with every new plan; another one is refused
+  std::int64_t segment = 0;     ///< drains before this
+  std::int64_t minibatch = 0;   ///< global id
   std::int64_t since_drain = 0; ///< the same, counted from the last drain (tau); replicas are dealt by it
   std::int32_t microbatch = 0;
   phase mode = phase::training;

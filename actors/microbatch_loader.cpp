@@ -27,7 +27,8 @@ loaded_microbatch microbatch_loader::load(std::int64_t minibatch, std::int32_t m
   const auto range = plan_.at(minibatch);
   const auto epoch = training_ ? range.epoch : 0;
   std::int64_t first = range.first;
-  for (int m = 0; m < microbatch; ++m) first += planner::microbatch_samples(range.samples, microbatches_, m);
+  for (int m = 0; m < microbatch; ++m)
+    first += planner::microbatch_samples(range.samples, microbatches_, m);
   loaded_microbatch result;
   result.samples = planner::microbatch_samples(range.samples, microbatches_, microbatch);
   result.minibatch_samples = range.samples;

@@ -1,7 +1,6 @@
 // Applies a stage's updates, one after another, and hands out the new weight versions.
-#include "actors/update_actors.hpp"
-
 #include "actors/trace/recorder.hpp"
+#include "actors/update_actors.hpp"
 #include "kernels/check.hpp"
 
 #include <caf/event_based_actor.hpp>
@@ -126,17 +125,18 @@ void stage_optimizer::take(gradient_sum_msg m) {
 }
 
 void stage_optimizer::start_update(std::shared_ptr<update_job> job) {
-  job->order = order_update(context_->services.options, run_->plan, unit_->index, job->sum.group,
-                            run_->first_minibatch, job->sum.minibatches);
+  job->order = order_update(context_->services.options, run_->plan, unit_->index, job->sum.group, run_->first_minibatch,
+                            job->sum.minibatches);
   if (context_->services.options.clip_norm <= 0) {
     apply(std::move(job));
     return;
   }
   clipping_ = job;
   const auto address = caf::actor_cast<caf::actor>(self_);
-  unit_->update_stream().post(
-      [job](backend& ops) { job->squares = gradient_squares(ops, job->sum.gradients); },
-      [job, address](std::exception_ptr failure) { caf::anon_send(address, squared_msg{job, failure}); });
+  unit_->update_stream().post([job](backend& ops) { job->squares = gradient_squares(ops, job->sum.gradients); },
+                              [job, address](std::exception_ptr failure) {
+                                caf::anon_send(address, squared_msg{job, failure});
+                              });
 }
 
 void stage_optimizer::squared(const squared_msg& m) {
@@ -162,7 +162,9 @@ void stage_optimizer::apply(std::shared_ptr<update_job> job) {
         job->end_ns = trace_recorder::now_ns();
         if (services.trace != nullptr) services.trace->record(record_of(*job, unit->index));
       },
-      [job, address](std::exception_ptr failure) { caf::anon_send(address, updated_msg{job, failure}); });
+      [job, address](std::exception_ptr failure) {
+        caf::anon_send(address, updated_msg{job, failure});
+      });
 }
 
 void stage_optimizer::updated(const updated_msg& m) {

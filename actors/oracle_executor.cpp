@@ -22,9 +22,9 @@ public:
 
 private:
   struct stage_memory {
-    std::deque<weights_ptr> versions;                 // consecutive; the newest is the stage's own
-    std::int64_t base = 0;                            // absolute version at the drain
-    std::vector<std::vector<tensor>> gradients;       // per replica
+    std::deque<weights_ptr> versions;           // consecutive; the newest is the stage's own
+    std::int64_t base = 0;                      // absolute version at the drain
+    std::vector<std::vector<tensor>> gradients; // per replica
   };
   std::int64_t forward_version(int stage, std::int64_t tau) const;
   std::int64_t versions_kept(int stage) const;
@@ -83,7 +83,8 @@ std::int64_t oracle_executor::train(segment_run_ptr run) {
   std::int64_t tau = 0;
   for (; tau < run_->plan.minibatches; ++tau) {
     if (services_.control.stop || services_.control.checkpoint) break;
-    for (std::int32_t m = 0; m < run_->plan.microbatches; ++m) run_microbatch(tau, m);
+    for (std::int32_t m = 0; m < run_->plan.microbatches; ++m)
+      run_microbatch(tau, m);
     update(tau);
   }
   if (run_->plan.updates.per_minibatch_group && tau > 0)
@@ -118,8 +119,9 @@ void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
   }
   if (services_.options.stop_on_nonfinite && !std::isfinite(metrics.loss_sum))
     throw error("[training] the loss is not finite (" + std::to_string(metrics.loss_sum) + "): stage " +
-                std::to_string(parts.stages.size() - 1) + ", minibatch " + std::to_string(minibatch) + ", micro-batch " +
-                std::to_string(micro) + ", weight version " + std::to_string(records.back().weights->version));
+                std::to_string(parts.stages.size() - 1) + ", minibatch " + std::to_string(minibatch) +
+                ", micro-batch " + std::to_string(micro) + ", weight version " +
+                std::to_string(records.back().weights->version));
   for (auto it = parts.stages.rbegin(); it != parts.stages.rend(); ++it) {
     auto& s = *it;
     const auto i = static_cast<std::size_t>(s.index);
@@ -147,9 +149,9 @@ void oracle_executor::apply(int stage, std::int64_t group, std::int64_t contribu
   auto& s = services_.parts.stages[static_cast<std::size_t>(stage)];
   auto& versions = memory_[static_cast<std::size_t>(stage)].versions;
   const auto kept = static_cast<std::size_t>(versions_kept(stage));
-  while (versions.size() > kept - 1) versions.pop_front(); // so that an update may happen in place
-  auto order =
-      order_update(services_.options, run_->plan, stage, group, run_->first_minibatch, contributions);
+  while (versions.size() > kept - 1)
+    versions.pop_front(); // so that an update may happen in place
+  auto order = order_update(services_.options, run_->plan, stage, group, run_->first_minibatch, contributions);
   order.gradient_scale *= clip;
   s.update_stream().run([&](backend& ops) {
     compute_update(ops, services_.parts, s, services_.options, order, sum);
@@ -159,8 +161,10 @@ void oracle_executor::apply(int stage, std::int64_t group, std::int64_t contribu
 }
 
 void oracle_executor::update(std::int64_t tau) {
-  if (run_->plan.updates.per_minibatch_group) update_groups(tau);
-  else update_all(tau);
+  if (run_->plan.updates.per_minibatch_group)
+    update_groups(tau);
+  else
+    update_all(tau);
 }
 
 void oracle_executor::update_groups(std::int64_t tau) {
@@ -177,7 +181,8 @@ void oracle_executor::update_all(std::int64_t tau) {
     sums.push_back(gather(s.index));
     if (services_.options.clip_norm > 0)
       s.update_stream().run([&](backend& ops) {
-        for (const auto q : gradient_squares(ops, sums.back())) squares += q;
+        for (const auto q : gradient_squares(ops, sums.back()))
+          squares += q;
       });
   }
   const auto clip =
@@ -193,7 +198,8 @@ loss_metrics oracle_executor::evaluate(const dataset& data, std::int64_t batch) 
   for (auto& s : services_.parts.stages) {
     states.emplace_back();
     auto mean = mean_states(s, pool);
-    for (const auto& st : s.layers->states()) states.back().push_back(mean.at(st.name));
+    for (const auto& st : s.layers->states())
+      states.back().push_back(mean.at(st.name));
   }
   loss_metrics total;
   for (std::int64_t b = 0; b < loader.plan().per_epoch(); ++b) {

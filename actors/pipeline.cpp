@@ -8,9 +8,8 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <thread>
-
 #include <sched.h>
+#include <thread>
 
 namespace penstock::actors {
 
@@ -54,8 +53,10 @@ std::vector<tensor> initial_replica_states(const segment& layers, memory_pool& p
   std::vector<tensor> states;
   for (const auto& s : layers.states()) {
     auto t = tensor::allocate(pool, s.spec.type, s.spec.dims, memory_use::optimizer_state);
-    if (s.spec.type == dtype::i64) std::fill_n(t.data<std::int64_t>(), t.elements(), static_cast<std::int64_t>(s.spec.initial));
-    else std::fill_n(t.data<float>(), t.elements(), s.spec.initial);
+    if (s.spec.type == dtype::i64)
+      std::fill_n(t.data<std::int64_t>(), t.elements(), static_cast<std::int64_t>(s.spec.initial));
+    else
+      std::fill_n(t.data<float>(), t.elements(), s.spec.initial);
     states.push_back(std::move(t));
   }
   return states;
@@ -139,11 +140,13 @@ tensor mean_of(std::span<const tensor> replicas, memory_pool& pool) {
   for (std::int64_t i = 0; i < first.elements(); ++i) {
     if (first.type() == dtype::i64) {
       std::int64_t sum = 0;
-      for (const auto& r : replicas) sum += r.data<std::int64_t>()[i];
+      for (const auto& r : replicas)
+        sum += r.data<std::int64_t>()[i];
       mean.data<std::int64_t>()[i] = sum / count;
     } else {
       float sum = 0;
-      for (const auto& r : replicas) sum += r.data<float>()[i];
+      for (const auto& r : replicas)
+        sum += r.data<float>()[i];
       mean.data<float>()[i] = count == 1 ? sum : sum / static_cast<float>(count);
     }
   }
@@ -154,7 +157,8 @@ named_tensors mean_states(stage_unit& s, memory_pool& pool) {
   named_tensors all;
   for (std::size_t i = 0; i < s.layers->states().size(); ++i) {
     std::vector<tensor> replicas;
-    for (const auto& r : s.replicas) replicas.push_back(r.states[i]);
+    for (const auto& r : s.replicas)
+      replicas.push_back(r.states[i]);
     all[s.layers->states()[i].name] = mean_of(replicas, pool);
   }
   return all;

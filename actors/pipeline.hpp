@@ -14,7 +14,7 @@ namespace penstock::actors {
 
 /// One weight version of one stage: immutable while more than one handle exists.
 struct weight_set {
-  std::int64_t version = 0; ///< updates the stage has applied
+  std::int64_t version = 0;    ///< updates the stage has applied
   std::vector<tensor> tensors; ///< in the order of segment::parameters()
 };
 using weights_ptr = std::shared_ptr<weight_set>;
@@ -34,7 +34,7 @@ struct stage_unit {
   std::vector<format_ptr> formats; ///< of the parameters
   weights_ptr weights;             ///< the newest version
   std::vector<optimizer_state> optimizer_states;
-  named_tensors first_gradients;   ///< plain, of the run's first update, when asked for
+  named_tensors first_gradients; ///< plain, of the run's first update, when asked for
 
   stream& update_stream() { return *replicas.front().work; }
   memory_pool& update_memory() { return replicas.front().memory->memory(); }

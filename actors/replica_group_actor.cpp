@@ -70,9 +70,10 @@ void replica_group::take(gradient_share_msg share) {
   auto all = std::make_shared<std::vector<std::vector<tensor>>>(std::move(g.gradients));
   open_.erase(share.group);
   const auto address = caf::actor_cast<caf::actor>(self_);
-  unit_->update_stream().post(
-      [sum, all](backend& ops) { sum->gradients = sum_gradients(ops, std::move(*all)); },
-      [sum, address](std::exception_ptr failure) { caf::anon_send(address, summed_msg{sum, failure}); });
+  unit_->update_stream().post([sum, all](backend& ops) { sum->gradients = sum_gradients(ops, std::move(*all)); },
+                              [sum, address](std::exception_ptr failure) {
+                                caf::anon_send(address, summed_msg{sum, failure});
+                              });
 }
 
 void replica_group::summed(const summed_msg& m) {
@@ -87,9 +88,7 @@ caf::behavior group_behavior(caf::stateful_actor<replica_group>* self, context_p
       [=](gradient_share_msg& m) {
         guarded(self->state.context(), self->state.who(), [&] { self->state.take(std::move(m)); });
       },
-      [=](const summed_msg& m) {
-        guarded(self->state.context(), self->state.who(), [&] { self->state.summed(m); });
-      },
+      [=](const summed_msg& m) { guarded(self->state.context(), self->state.who(), [&] { self->state.summed(m); }); },
   };
 }
 

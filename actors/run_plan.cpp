@@ -52,7 +52,8 @@ void check_data(const run_options& o, const run_inputs& in) {
 void check_numbers(const run_options& o) {
   const auto at_least = [](const char* name, auto value, auto least) {
     if (value < least)
-      throw usage_error(std::string(name) + " is " + std::to_string(value) + "; wanted at least " + std::to_string(least));
+      throw usage_error(std::string(name) + " is " + std::to_string(value) + "; wanted at least " +
+                        std::to_string(least));
   };
   at_least("batch", o.batch, std::int64_t{1});
   at_least("epochs", o.epochs, std::int64_t{0});
@@ -62,7 +63,8 @@ void check_numbers(const run_options& o) {
   at_least("checkpoint-every", o.checkpoint_every, std::int64_t{0});
   if (!(o.stall_seconds > 0)) throw usage_error("the stall timeout must be above 0 seconds");
   if (!(o.clip_norm >= 0)) throw usage_error("clip-norm must be 0 (off) or above");
-  if (!(o.label_smoothing >= 0 && o.label_smoothing < 1)) throw usage_error("label smoothing must be at least 0 and below 1");
+  if (!(o.label_smoothing >= 0 && o.label_smoothing < 1))
+    throw usage_error("label smoothing must be at least 0 and below 1");
   if (o.checkpoint_every > 0 && o.checkpoint.empty()) throw usage_error("checkpoint-every needs a checkpoint folder");
   if (o.resume && o.checkpoint.empty()) throw usage_error("resume needs a checkpoint folder");
 }
@@ -70,8 +72,11 @@ void check_numbers(const run_options& o) {
 void check_layer_actors(const run_options& o, const run_inputs& in, const std::vector<int>& cuts) {
   for (const auto& factory : in.layer_actors) {
     if (o.executor == executor_kind::oracle)
-      throw usage_error("the oracle cannot replay a layer actor (after " + factory->after_layer() + "); use the actors executor");
-    const auto follows = [&](int c) { return c > 0 && in.net->layers()[static_cast<std::size_t>(c - 1)].name == factory->after_layer(); };
+      throw usage_error("the oracle cannot replay a layer actor (after " + factory->after_layer() +
+                        "); use the actors executor");
+    const auto follows = [&](int c) {
+      return c > 0 && in.net->layers()[static_cast<std::size_t>(c - 1)].name == factory->after_layer();
+    };
     if (std::none_of(cuts.begin(), cuts.end(), follows))
       throw usage_error("a layer actor sits after " + factory->after_layer() + ", but no stage ends there");
   }

@@ -6,9 +6,9 @@
 namespace penstock::actors {
 
 struct run_plan {
-  run_options options;           ///< with every default resolved
-  planner::schedule dealing;     ///< resolved, without lists
-  std::vector<int> cuts;         ///< first layer of each stage
+  run_options options;       ///< with every default resolved
+  planner::schedule dealing; ///< resolved, without lists
+  std::vector<int> cuts;     ///< first layer of each stage
   drain_plan drains;
   std::string instruction_set;
   std::string library;

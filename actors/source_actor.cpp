@@ -47,9 +47,9 @@ private:
   std::shared_ptr<microbatch_loader> training_loader_;
   std::shared_ptr<microbatch_loader> loader_; // the one in use
   segment_run_ptr run_;
-  message_key base_;             // of the first micro-batch
+  message_key base_; // of the first micro-batch
   int microbatches_ = 1;
-  std::int64_t total_ = 0;       // micro-batches to admit
+  std::int64_t total_ = 0; // micro-batches to admit
   std::int64_t admitted_ = 0;
   std::int64_t requested_ = 0;
   std::int64_t credit_ = 0;

@@ -8,8 +8,8 @@ namespace penstock::actors {
 
 /// Sent to the source once.
 struct connect_source_msg {
-  neighbour_side first;           ///< activations go there
-  std::vector<stage_actor> last;  ///< labels go there
+  neighbour_side first;          ///< activations go there
+  std::vector<stage_actor> last; ///< labels go there
   std::function<int(const message_key&)> deal_last;
   std::vector<caf::actor> loaders;
 };

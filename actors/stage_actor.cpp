@@ -4,7 +4,7 @@
 #include "actors/policy/replica_cursor.hpp"
 #include "actors/stage_inbox.hpp"
 #include "actors/stage_job.hpp"
-#include "actors/stage_tracer.hpp"
+#include "actors/stage_work.hpp"
 #include "kernels/check.hpp"
 
 #include <caf/stateful_actor.hpp>
@@ -20,17 +20,6 @@ namespace {
 // Work is posted ahead of its predecessor's completion, one deep: where only stream order matters the stream never
 // idles for a round trip through the mailbox.
 constexpr int posted_ahead = 2;
-
-// The part of a replica that its stream works on. Shared with posted work, which may outlive the actor when a run fails.
-struct stage_work {
-  context_ptr context;
-  stage_unit* unit = nullptr;
-  replica_unit* own = nullptr;
-  stage_tracer trace;
-  std::vector<tensor> evaluation_states; // the actor touches it only while nothing is posted
-
-  void compute(backend& ops, stage_job& job);
-};
 
 class stage_replica : public replica_readiness {
 public:
@@ -201,8 +190,10 @@ bool stage_replica::has_gradient(std::int64_t minibatch, std::int32_t microbatch
 // -- what happens next -----------------------------------------------------------
 
 void stage_replica::pump() {
-  if (evaluation_weights_) pump_evaluation();
-  else if (run_) pump_training();
+  if (evaluation_weights_)
+    pump_evaluation();
+  else if (run_)
+    pump_training();
 }
 
 void stage_replica::pump_training() {
@@ -218,18 +209,25 @@ void stage_replica::pump_training() {
     drop_versions();
   }
   if (posted_ > 0) return;
-  if (cursor_.finished()) report_done();
-  else trace_.wait_begins(blocked, run_->first_minibatch, unit_->replicas.size() > 1);
+  if (cursor_.finished())
+    report_done();
+  else
+    trace_.wait_begins(blocked, run_->first_minibatch, unit_->replicas.size() > 1);
 }
 
 void stage_replica::run(const planner::action& a) {
-  if (a.kind == planner::action_kind::forward) run_forward(a);
-  else if (a.kind == planner::action_kind::backward) run_backward(a);
-  else contribute(a);
+  if (a.kind == planner::action_kind::forward)
+    run_forward(a);
+  else if (a.kind == planner::action_kind::backward)
+    run_backward(a);
+  else
+    contribute(a);
 }
 
 message_key stage_replica::key_of(const planner::action& a) const {
-  return {.segment = segment_, .minibatch = run_->first_minibatch + a.minibatch, .since_drain = a.minibatch,
+  return {.segment = segment_,
+          .minibatch = run_->first_minibatch + a.minibatch,
+          .since_drain = a.minibatch,
           .microbatch = a.microbatch};
 }
 
@@ -290,8 +288,10 @@ std::int64_t stage_replica::group_of(const planner::action& backward) const {
 void stage_replica::contribute(const planner::action& a) {
   const auto found = gradients_.find(a.minibatch);
   gradient_share_msg share{segment_, a.minibatch, replica_, found == gradients_.end() ? 0 : 1, {}};
-  if (found == gradients_.end()) share.gradients.resize(unit_->layers->parameters().size());
-  else share.gradients = std::move(*found->second);
+  if (found == gradients_.end())
+    share.gradients.resize(unit_->layers->parameters().size());
+  else
+    share.gradients = std::move(*found->second);
   if (found != gradients_.end()) gradients_.erase(found);
   drop_versions(); // before the optimizer looks whether it may write in place
   caf::anon_send(links_.group, std::move(share));
@@ -300,8 +300,10 @@ void stage_replica::contribute(const planner::action& a) {
 // Versions that no later action looks up are let go; what a forward captured stays with its record.
 void stage_replica::drop_versions() {
   const auto oldest = cursor_.oldest_needed();
-  if (!oldest) versions_.clear();
-  else versions_.erase(versions_.begin(), versions_.lower_bound(*oldest));
+  if (!oldest)
+    versions_.clear();
+  else
+    versions_.erase(versions_.begin(), versions_.lower_bound(*oldest));
 }
 
 void stage_replica::report_done() {
@@ -317,32 +319,9 @@ void stage_replica::post(std::shared_ptr<stage_job> job) {
   ++posted_;
   const auto address = caf::actor_cast<stage_actor>(self_);
   own_->work->post([work = work_, raw = job.get()](backend& ops) { work->compute(ops, *raw); },
-                   [job, address](std::exception_ptr failure) { caf::anon_send(address, computed_msg{job, failure}); });
-}
-
-// On the stream's thread. Handles are dropped here, before the completion is sent, so that the optimizer sees who
-// really holds a version.
-void stage_work::compute(backend& ops, stage_job& job) {
-  const auto& parts = context->services.parts;
-  job.begin_ns = trace_recorder::now_ns();
-  if (job.what == stage_job::kind::backward) {
-    job.outputs = compute_backward(ops, parts, *unit, std::move(job.inputs), *job.weights, *job.record,
-                                   *job.gradients);
-    job.gradients.reset();
-  } else {
-    auto result = job.what == stage_job::kind::forward
-                      ? compute_forward(ops, parts, *unit, *own, std::move(job.inputs), job.labels, *job.record)
-                      : compute_evaluation(ops, parts, *unit, std::move(job.inputs), job.labels, *job.weights,
-                                           evaluation_states);
-    job.outputs = std::move(result.outputs);
-    job.metrics = result.metrics;
-    if (job.record && !job.stashes_weights) job.record->weights.reset();
-  }
-  job.record.reset();
-  job.weights.reset();
-  job.labels = {};
-  job.end_ns = trace_recorder::now_ns();
-  trace.computed(job);
+                   [job, address](std::exception_ptr failure) {
+                     caf::anon_send(address, computed_msg{job, failure});
+                   });
 }
 
 void stage_replica::completed(const computed_msg& m) {
@@ -351,9 +330,15 @@ void stage_replica::completed(const computed_msg& m) {
   ++context_->progress;
   pump(); // first give the stream its next work, then pass results on
   switch (m.job->what) {
-  case stage_job::kind::forward: finish_forward(*m.job); break;
-  case stage_job::kind::backward: finish_backward(*m.job); break;
-  case stage_job::kind::evaluate: finish_evaluation(*m.job); break;
+  case stage_job::kind::forward:
+    finish_forward(*m.job);
+    break;
+  case stage_job::kind::backward:
+    finish_backward(*m.job);
+    break;
+  case stage_job::kind::evaluate:
+    finish_evaluation(*m.job);
+    break;
   }
 }
 
@@ -430,13 +415,19 @@ std::string stage_replica::describe_wait() const {
   blocked_action b;
   if (cursor_.next(*this, &b)) return who_ + " is about to run";
   const auto text = who_ + " cannot run the " + to_string(b.what) + ": ";
-  const auto neighbour = [](int stage) { return stage < 0 ? std::string("the source") : "stage " + std::to_string(stage); };
+  const auto neighbour = [](int stage) {
+    return stage < 0 ? std::string("the source") : "stage " + std::to_string(stage);
+  };
   switch (b.why) {
-  case block_reason::no_input: return text + "it waits for the activation from " + neighbour(unit_->index - 1);
-  case block_reason::no_gradient: return text + "it waits for the gradient from " + neighbour(unit_->index + 1);
+  case block_reason::no_input:
+    return text + "it waits for the activation from " + neighbour(unit_->index - 1);
+  case block_reason::no_gradient:
+    return text + "it waits for the gradient from " + neighbour(unit_->index + 1);
   case block_reason::no_version:
-    return text + "it waits for weight version " + std::to_string(base_version_ + b.what.version) + " from its optimizer";
-  default: return text + "its credit is used up, it waits for a gradient from " + neighbour(unit_->index + 1);
+    return text + "it waits for weight version " + std::to_string(base_version_ + b.what.version) +
+           " from its optimizer";
+  default:
+    return text + "its credit is used up, it waits for a gradient from " + neighbour(unit_->index + 1);
   }
 }
 

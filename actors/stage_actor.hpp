@@ -16,15 +16,14 @@ struct connect_stage_msg {
   std::int64_t source_credit = 1;
 };
 
-using stage_actor = neighbour_actor::extend<
-    caf::reacts_to<connect_stage_msg>,
-    caf::reacts_to<labels_msg>,            // from the source, to the last stage
-    caf::reacts_to<begin_segment_msg>,     // from the coordinator
-    caf::reacts_to<truncate_segment_msg>,  // from the coordinator
-    caf::reacts_to<begin_evaluation_msg>,  // from the coordinator
-    caf::reacts_to<weights_msg>,           // from the stage's optimizer
-    caf::reacts_to<computed_msg>,          // from its own stream
-    caf::reacts_to<describe_wait_msg>>;    // from the coordinator
+using stage_actor = neighbour_actor::extend<caf::reacts_to<connect_stage_msg>,
+                                            caf::reacts_to<labels_msg>,           // from the source, to the last stage
+                                            caf::reacts_to<begin_segment_msg>,    // from the coordinator
+                                            caf::reacts_to<truncate_segment_msg>, // from the coordinator
+                                            caf::reacts_to<begin_evaluation_msg>, // from the coordinator
+                                            caf::reacts_to<weights_msg>,          // from the stage's optimizer
+                                            caf::reacts_to<computed_msg>,         // from its own stream
+                                            caf::reacts_to<describe_wait_msg>>;   // from the coordinator
 
 /// Spawns replica `replica` of stage `stage`. It computes on the replica's stream and never blocks.
 stage_actor spawn_stage(caf::actor_system& system, context_ptr context, int stage, int replica);

@@ -63,8 +63,10 @@ stage_forward compute_evaluation(backend& ops, const pipeline& p, const stage_un
   if (s.is_first) adopt_layout(ops, inputs);
   auto outputs = s.layers->forward(ops, {.mode = phase::evaluation, .update_state = false}, std::move(inputs),
                                    weights.tensors, states, nullptr);
-  if (s.is_last) result.metrics = p.loss.forward(ops, outputs.front(), labels).metrics;
-  else result.outputs = std::move(outputs);
+  if (s.is_last)
+    result.metrics = p.loss.forward(ops, outputs.front(), labels).metrics;
+  else
+    result.outputs = std::move(outputs);
   return result;
 }
 
@@ -89,8 +91,10 @@ std::vector<tensor> sum_gradients(backend& ops, std::vector<std::vector<tensor>>
   for (std::size_t r = 1; r < replicas.size(); ++r)
     for (std::size_t i = 0; i < sum.size(); ++i) {
       if (!replicas[r][i]) continue;
-      if (!sum[i]) sum[i] = std::move(replicas[r][i]);
-      else ops.accumulate(sum[i], replicas[r][i]);
+      if (!sum[i])
+        sum[i] = std::move(replicas[r][i]);
+      else
+        ops.accumulate(sum[i], replicas[r][i]);
       replicas[r][i] = {};
     }
   return sum;
@@ -98,11 +102,14 @@ std::vector<tensor> sum_gradients(backend& ops, std::vector<std::vector<tensor>>
 
 std::vector<double> gradient_squares(backend& ops, std::span<const tensor> gradients) {
   std::vector<double> squares;
-  for (const auto& g : gradients) squares.push_back(g ? ops.sum_of_squares(g) : 0);
+  for (const auto& g : gradients)
+    squares.push_back(g ? ops.sum_of_squares(g) : 0);
   return squares;
 }
 
-float clip_factor(double norm, double clip) { return static_cast<float>(std::min(1.0, clip / (norm + 1e-6))); }
+float clip_factor(double norm, double clip) {
+  return static_cast<float>(std::min(1.0, clip / (norm + 1e-6)));
+}
 
 namespace {
 
@@ -111,7 +118,8 @@ void keep_first_gradients(backend& ops, stage_unit& s, float scale, std::span<co
     if (!gradients[i]) continue;
     auto plain = ops.to_plain(gradients[i]);
     auto copy = ops.allocate(dtype::f32, plain.dims(), memory_use::scratch);
-    for (std::int64_t e = 0; e < plain.elements(); ++e) copy.data<float>()[e] = plain.data<float>()[e] * scale;
+    for (std::int64_t e = 0; e < plain.elements(); ++e)
+      copy.data<float>()[e] = plain.data<float>()[e] * scale;
     s.first_gradients[s.layers->parameters()[i].name] = std::move(copy);
   }
 }
@@ -132,7 +140,8 @@ void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_op
       next->tensors[i] = weight;
       continue;
     }
-    tensor target = overwrite ? weight : ops.allocate(weight.type(), weight.dims(), memory_use::weights, weight.format());
+    tensor target =
+        overwrite ? weight : ops.allocate(weight.type(), weight.dims(), memory_use::weights, weight.format());
     const auto& spec = s.layers->parameters()[i].spec;
     const bool decay = options.decay_norm_bias || !spec.norm_or_bias;
     p.step->step(ops, order.learning_rate, order.gradient_scale, decay, weight, gradients[i], s.optimizer_states[i],

@@ -46,7 +46,7 @@ struct update_order {
   std::int64_t first_minibatch = 0; ///< its learning rate counts
   float learning_rate = 0;
   float gradient_scale = 1;
-  bool keep_gradients = false;      ///< the run's first update, for --save-gradients
+  bool keep_gradients = false; ///< the run's first update, for --save-gradients
 };
 update_order order_update(const run_options& options, const planner::schedule& s, int stage, std::int64_t group,
                           std::int64_t first_minibatch_of_segment, std::int64_t contributions);

@@ -22,16 +22,20 @@ void check_spec(const model_value& value, const tensor& t) {
 std::vector<tensor> in_model_order(const model& m, const std::vector<value_id>& wanted,
                                    const std::vector<named_tensor>& got, bool none_allowed) {
   if (got.size() != wanted.size())
-    throw error("[message] " + std::to_string(got.size()) + " tensors came; the cut has " + std::to_string(wanted.size()));
+    throw error("[message] " + std::to_string(got.size()) + " tensors came; the cut has " +
+                std::to_string(wanted.size()));
   std::vector<tensor> tensors;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto& value = m.value(wanted[i]);
     const auto named = [&](const named_tensor& n) { return n.name == value.name; };
     // Nearly always in order already.
-    const auto it = named(got[i]) ? got.begin() + static_cast<std::ptrdiff_t>(i) : std::find_if(got.begin(), got.end(), named);
+    const auto it =
+        named(got[i]) ? got.begin() + static_cast<std::ptrdiff_t>(i) : std::find_if(got.begin(), got.end(), named);
     if (it == got.end()) throw error("[message] tensor '" + value.name + "' is missing");
-    if (it->value) check_spec(value, it->value);
-    else if (!none_allowed) throw error("[message] tensor '" + value.name + "' is empty");
+    if (it->value)
+      check_spec(value, it->value);
+    else if (!none_allowed)
+      throw error("[message] tensor '" + value.name + "' is empty");
     tensors.push_back(it->value);
   }
   return tensors;
@@ -39,7 +43,8 @@ std::vector<tensor> in_model_order(const model& m, const std::vector<value_id>& 
 
 std::vector<named_tensor> with_names(const model& m, const std::vector<value_id>& ids, std::vector<tensor> tensors) {
   std::vector<named_tensor> named;
-  for (std::size_t i = 0; i < ids.size(); ++i) named.push_back({m.value(ids[i]).name, std::move(tensors.at(i))});
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    named.push_back({m.value(ids[i]).name, std::move(tensors.at(i))});
   return named;
 }
 
@@ -53,8 +58,9 @@ std::int64_t total_bytes(const std::vector<named_tensor>& tensors) {
 void refuse_message(const message_key& k, std::size_t bound, bool twice, const char* what) {
   const auto id = std::string(what) + " of minibatch " + std::to_string(k.minibatch) + ", micro-batch " +
                   std::to_string(k.microbatch);
-  throw error(twice ? "[message] the " + id + " came twice"
-                    : "[message] the " + id + " came beyond the credits: " + std::to_string(bound) + " are held already");
+  throw error(twice
+                  ? "[message] the " + id + " came twice"
+                  : "[message] the " + id + " came beyond the credits: " + std::to_string(bound) + " are held already");
 }
 
 } // namespace penstock::actors

@@ -17,7 +17,7 @@ struct stage_job {
   std::vector<tensor> inputs; ///< activations, or output gradients
   tensor labels;
   std::shared_ptr<microbatch_record> record;
-  weights_ptr weights; ///< to read; dropped when the work is done
+  weights_ptr weights;                            ///< to read; dropped when the work is done
   std::shared_ptr<std::vector<tensor>> gradients; ///< backward adds to it
   std::vector<tensor> outputs;
   loss_metrics metrics;

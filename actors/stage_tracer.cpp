@@ -9,9 +9,12 @@ namespace {
 
 wait_reason reason_of(block_reason why, bool replicated) {
   switch (why) {
-  case block_reason::no_credit: return wait_reason::no_credit;
-  case block_reason::no_version: return replicated ? wait_reason::all_reduce : wait_reason::version_not_ready;
-  default: return wait_reason::no_input;
+  case block_reason::no_credit:
+    return wait_reason::no_credit;
+  case block_reason::no_version:
+    return replicated ? wait_reason::all_reduce : wait_reason::version_not_ready;
+  default:
+    return wait_reason::no_input;
   }
 }
 

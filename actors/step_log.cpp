@@ -39,12 +39,15 @@ void step_log::add(std::int64_t minibatch, std::int32_t microbatch, const loss_m
 double step_log::recent_rate(clock::time_point now, std::int64_t samples) {
   recent_.emplace_back(now, samples);
   std::size_t drop = 0;
-  while (recent_.size() - drop > 2 && seconds_between(recent_[drop].first, now) > 2.0) ++drop;
+  while (recent_.size() - drop > 2 && seconds_between(recent_[drop].first, now) > 2.0)
+    ++drop;
   if (drop > 0) recent_.erase(recent_.begin(), recent_.begin() + static_cast<std::ptrdiff_t>(drop));
   std::int64_t sum = 0;
-  for (std::size_t i = 1; i < recent_.size(); ++i) sum += recent_[i].second;
+  for (std::size_t i = 1; i < recent_.size(); ++i)
+    sum += recent_[i].second;
   const auto span = seconds_between(recent_.front().first, now);
-  return span > 0 ? static_cast<double>(sum) / span : static_cast<double>(samples) / std::max(1e-9, seconds_between(begun_, now));
+  return span > 0 ? static_cast<double>(sum) / span
+                  : static_cast<double>(samples) / std::max(1e-9, seconds_between(begun_, now));
 }
 
 void step_log::finish(std::int64_t minibatch, const loss_metrics& sum) {

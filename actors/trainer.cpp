@@ -30,7 +30,8 @@ run_summary describe(const run_plan& plan, const model& net) {
     stage.replicas = plan.options.replicas[i];
     stage.credit = plan.dealing.stages[i].credit;
     for (int l = plan.cuts[i]; l < end; ++l)
-      for (const auto& p : net.parameters(l)) stage.weight_bytes += 4 * element_count(p.dims);
+      for (const auto& p : net.parameters(l))
+        stage.weight_bytes += 4 * element_count(p.dims);
     s.stages.push_back(std::move(stage));
   }
   return s;
@@ -160,7 +161,8 @@ void training_run::summarise() {
     auto& out = summary_.stages[static_cast<std::size_t>(s.index)];
     out.updates = s.weights->version;
     out.weight_bytes = 0;
-    for (const auto& w : s.weights->tensors) out.weight_bytes += static_cast<std::int64_t>(w.bytes());
+    for (const auto& w : s.weights->tensors)
+      out.weight_bytes += static_cast<std::int64_t>(w.bytes());
     for (auto& r : s.replicas) {
       const auto usage = r.memory->memory().usage();
       out.peak_weight_bytes = std::max(out.peak_weight_bytes, usage.peak(memory_use::weights));

@@ -13,11 +13,11 @@
 namespace penstock::actors {
 
 struct step_event {
-  std::int64_t step = 0;   ///< 1 for the run's first minibatch
-  std::int64_t epoch = 0;  ///< 0-based
+  std::int64_t step = 0;  ///< 1 for the run's first minibatch
+  std::int64_t epoch = 0; ///< 0-based
   std::int64_t total_steps = 0;
-  double loss = 0;         ///< mean over the minibatch
-  double accuracy = 0;     ///< top-1 of the minibatch
+  double loss = 0;     ///< mean over the minibatch
+  double accuracy = 0; ///< top-1 of the minibatch
   float learning_rate = 0;
   double samples_per_s = 0; ///< over the last few seconds
 };
@@ -52,8 +52,8 @@ struct run_summary {
   std::vector<std::int64_t> drains; ///< minibatches done at each drain
   std::string schedule;
   int microbatches = 1;
-  int threads = 1;                  ///< per worker
-  std::string instruction_set;      ///< what makes bits repeatable, with threads and the library's version
+  int threads = 1;             ///< per worker
+  std::string instruction_set; ///< what makes bits repeatable, with threads and the library's version
   std::string library;
   std::optional<loss_metrics> evaluation; ///< the last one
   std::int64_t trace_dropped = 0;
@@ -81,8 +81,8 @@ class layer_actor_factory; // actors/layer_actor.hpp
 struct run_inputs {
   std::shared_ptr<const model> net;
   const dataset* train = nullptr;
-  const dataset* test = nullptr;  ///< may be null: no evaluation
-  std::string model_options;      ///< what a checkpoint must agree with ("lenet image_size=28 classes=10 width=1")
+  const dataset* test = nullptr; ///< may be null: no evaluation
+  std::string model_options;     ///< what a checkpoint must agree with ("lenet image_size=28 classes=10 width=1")
   std::vector<std::shared_ptr<const layer_actor_factory>> layer_actors;
 };
 

@@ -22,7 +22,8 @@ std::string list(const char* title, const std::vector<std::string>& names) {
   if (names.empty()) return "";
   constexpr std::size_t shown = 8;
   const auto count = std::min(shown, names.size());
-  auto text = std::string(title) + " (" + std::to_string(names.size()) + "): " + join(std::span(names).first(count), ", ");
+  auto text =
+      std::string(title) + " (" + std::to_string(names.size()) + "): " + join(std::span(names).first(count), ", ");
   if (names.size() > shown) text += ", ...";
   return text + "; ";
 }
@@ -37,7 +38,8 @@ std::string text_of(const mismatches& m, const std::filesystem::path& file, cons
 tensor as_f32(const tensor& t, memory_pool& pool) {
   if (t.type() != dtype::bf16) return t;
   auto f = tensor::allocate(pool, dtype::f32, t.dims(), memory_use::scratch);
-  for (std::int64_t i = 0; i < t.elements(); ++i) f.data<float>()[i] = float_from_bf16(t.data<std::uint16_t>()[i]);
+  for (std::int64_t i = 0; i < t.elements(); ++i)
+    f.data<float>()[i] = float_from_bf16(t.data<std::uint16_t>()[i]);
   return f;
 }
 
@@ -45,7 +47,8 @@ tensor as_f32(const tensor& t, memory_pool& pool) {
 class matcher {
 public:
   matcher(safetensors_contents& contents, memory_pool& pool) : contents_(contents), pool_(pool) {
-    for (const auto& [name, t] : contents.tensors) left_.insert(name);
+    for (const auto& [name, t] : contents.tensors)
+      left_.insert(name);
   }
   /// "none" when it is missing or does not fit.
   tensor take(const std::string& name, dtype type, const shape& dims, bool optional) {
@@ -94,7 +97,8 @@ std::string read_weights(pipeline& p, const std::filesystem::path& file, bool al
       const auto& st = s.layers->states()[i];
       const auto t = match.take(st.name, st.spec.type, st.spec.dims, st.spec.type == dtype::i64);
       if (!t) continue;
-      for (auto& r : s.replicas) states.emplace_back(t, r.states[i]);
+      for (auto& r : s.replicas)
+        states.emplace_back(t, r.states[i]);
     }
   }
   const auto found = match.finish();
@@ -103,21 +107,25 @@ std::string read_weights(pipeline& p, const std::filesystem::path& file, bool al
     note = text_of(found, file, p.net->name());
     if (!allow_partial) throw usage_error(note + " (--allow-partial loads what fits)");
   }
-  for (auto& s : p.stages) load_weights(s, weights);
-  for (auto& [from, to] : states) copy_plain(from, to);
+  for (auto& s : p.stages)
+    load_weights(s, weights);
+  for (auto& [from, to] : states)
+    copy_plain(from, to);
   return note;
 }
 
 void save_weights(pipeline& p, const std::filesystem::path& file) {
   memory_pool pool;
   auto all = plain_weights(p, pool);
-  for (auto& s : p.stages) all.merge(mean_states(s, pool));
+  for (auto& s : p.stages)
+    all.merge(mean_states(s, pool));
   write_safetensors(file, all, {{"format", "pt"}});
 }
 
 void save_first_gradients(pipeline& p, const std::filesystem::path& file) {
   named_tensors all;
-  for (const auto& s : p.stages) all.insert(s.first_gradients.begin(), s.first_gradients.end());
+  for (const auto& s : p.stages)
+    all.insert(s.first_gradients.begin(), s.first_gradients.end());
   write_safetensors(file, all, {{"format", "pt"}});
 }
 

@@ -13,7 +13,7 @@ namespace penstock {
 class device;
 
 struct conv2d_args {
-  std::array<std::int64_t, 2> stride{1, 1};   // height, width
+  std::array<std::int64_t, 2> stride{1, 1}; // height, width
   std::array<std::int64_t, 2> padding{0, 0};
   std::array<std::int64_t, 2> dilation{1, 1}; // 1: dense, as PyTorch counts
   std::int64_t groups = 1;
@@ -107,7 +107,7 @@ public:
   /// The same values in another format; no copy when it has it already.
   virtual tensor reorder(const tensor& x, format_ptr format, memory_use use) = 0;
   tensor to_plain(const tensor& x, memory_use use = memory_use::scratch) { return reorder(x, nullptr, use); }
-  virtual void fill(tensor& x, float value) = 0;        // f32; padding stays zero when value is 0
+  virtual void fill(tensor& x, float value) = 0;              // f32; padding stays zero when value is 0
   virtual void accumulate(tensor& into, const tensor& x) = 0; // into += x; formats equal
   /// y = a + b, ReLU on top when asked. Reuses a's bytes when it is unique.
   virtual tensor add(tensor a, const tensor& b, bool relu) = 0;
@@ -119,9 +119,8 @@ public:
   virtual tensor conv2d_forward(const conv2d_args& args, const tensor& x, const tensor& weight, const tensor& bias,
                                 bool relu) = 0;
   /// y is needed only when ReLU was fused.
-  virtual layer_gradients conv2d_backward(const conv2d_args& args, const tensor& x, const tensor& weight,
-                                          bool has_bias, const tensor& y, bool relu, tensor dy, bool want_dx,
-                                          bool want_dw) = 0;
+  virtual layer_gradients conv2d_backward(const conv2d_args& args, const tensor& x, const tensor& weight, bool has_bias,
+                                          const tensor& y, bool relu, tensor dy, bool want_dx, bool want_dw) = 0;
 
   virtual format_ptr linear_weight_format(const shape& x, const shape& weight) = 0;
   /// x (N, I) plain, weight (O, I), bias (O) or none -> y (N, O) plain.
@@ -134,14 +133,12 @@ public:
                                                  const tensor& shift, bool relu) = 0;
   /// Normalises with given statistics (evaluation).
   virtual tensor batch_norm2d_inference(const batch_norm_args& args, const tensor& x, const tensor& scale,
-                                        const tensor& shift, const tensor& mean, const tensor& variance,
-                                        bool relu) = 0;
+                                        const tensor& shift, const tensor& mean, const tensor& variance, bool relu) = 0;
   /// weight = gradient of scale, bias = gradient of shift.
   virtual layer_gradients batch_norm2d_backward(const batch_norm_args& args, const tensor& x, const tensor& scale,
-                                                const batch_norm_result& saved, bool relu, tensor dy,
-                                                bool want_dx) = 0;
+                                                const batch_norm_result& saved, bool relu, tensor dy, bool want_dx) = 0;
 
-  virtual tensor relu_forward(tensor x) = 0;               // in place when x is unique
+  virtual tensor relu_forward(tensor x) = 0;                    // in place when x is unique
   virtual tensor relu_backward(const tensor& y, tensor dy) = 0; // dy where y > 0, else 0; in place when unique
 
   virtual pool_result pool2d_forward(const pool2d_args& args, const tensor& x, bool training) = 0;
@@ -156,7 +153,8 @@ public:
   virtual tensor flatten_backward(const shape& x, const tensor& dy) = 0;
 
   /// Zeroes each element with probability p and scales the rest by 1/(1-p); element i (counted in the plain row-major
-  /// order, whatever the layout) depends on (key, i) alone, and is the same on every backend. The backward is the same call on dy.
+  /// order, whatever the layout) depends on (key, i) alone, and is the same on every backend. The backward is the same
+  /// call on dy.
   virtual tensor dropout(const random_key& key, float p, tensor x) = 0;
 
   /// Along axis 1.

@@ -14,6 +14,8 @@ std::shared_ptr<device> open_device(device_id id) {
   return id.kind == device_kind::cpu ? open_cpu_device(id.index) : open_cuda_device(id.index);
 }
 
-int device_count(device_kind kind) { return kind == device_kind::cpu ? cpu_device_count() : cuda_device_count(); }
+int device_count(device_kind kind) {
+  return kind == device_kind::cpu ? cpu_device_count() : cuda_device_count();
+}
 
 } // namespace penstock

@@ -30,9 +30,15 @@ const type_facts& facts_of(dtype type) {
 
 } // namespace
 
-std::size_t size_of(dtype type) { return facts_of(type).size; }
-std::string_view name_of(dtype type) { return facts_of(type).name; }
-bool is_floating(dtype type) { return type == dtype::f32 || type == dtype::bf16; }
+std::size_t size_of(dtype type) {
+  return facts_of(type).size;
+}
+std::string_view name_of(dtype type) {
+  return facts_of(type).name;
+}
+bool is_floating(dtype type) {
+  return type == dtype::f32 || type == dtype::bf16;
+}
 
 std::optional<dtype> dtype_named(std::string_view name) {
   for (const auto& f : facts)
@@ -46,6 +52,8 @@ std::uint16_t bf16_from_float(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
-float float_from_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+float float_from_bf16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
 
 } // namespace penstock

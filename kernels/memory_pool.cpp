@@ -10,7 +10,6 @@
 #include <mutex>
 #include <new>
 #include <string>
-
 #include <sys/mman.h>
 
 namespace penstock {
@@ -42,7 +41,8 @@ struct memory_pool::shared_state {
   ~shared_state() { release_free(); }
 
   void release_free() {
-    for (auto& [capacity, data] : free_blocks) std::free(data);
+    for (auto& [capacity, data] : free_blocks)
+      std::free(data);
     usage.reserved_bytes -= static_cast<std::int64_t>(free_bytes);
     free_blocks.clear();
     free_bytes = 0;
@@ -60,7 +60,9 @@ struct memory_pool::shared_state {
   }
 
   // Sizes that went out of use must not pile up for ever.
-  bool hoards() const { return free_bytes > static_cast<std::size_t>(usage.total_peak_bytes) + (std::size_t{256} << 20); }
+  bool hoards() const {
+    return free_bytes > static_cast<std::size_t>(usage.total_peak_bytes) + (std::size_t{256} << 20);
+  }
 
   void count(memory_use use, std::int64_t bytes) {
     const auto i = static_cast<std::size_t>(use);
@@ -90,8 +92,12 @@ struct buffer::block {
   }
 };
 
-std::byte* buffer::data() const { return block_ ? block_->data : nullptr; }
-std::size_t buffer::size() const { return block_ ? block_->size : 0; }
+std::byte* buffer::data() const {
+  return block_ ? block_->data : nullptr;
+}
+std::size_t buffer::size() const {
+  return block_ ? block_->size : 0;
+}
 
 memory_pool::memory_pool() : state_(std::make_shared<shared_state>()) {}
 memory_pool::~memory_pool() = default;
@@ -113,8 +119,8 @@ buffer memory_pool::allocate(std::size_t bytes, memory_use use) {
         data = system_allocate(capacity);
       }
       if (data == nullptr)
-        throw error("[memory] no room for " + std::to_string(bytes) + " bytes: " +
-                    std::to_string(state_->usage.total_live_bytes) + " bytes are in use on this device");
+        throw error("[memory] no room for " + std::to_string(bytes) +
+                    " bytes: " + std::to_string(state_->usage.total_live_bytes) + " bytes are in use on this device");
       state_->usage.reserved_bytes += static_cast<std::int64_t>(capacity);
     }
     state_->count(use, static_cast<std::int64_t>(bytes));

@@ -27,21 +27,24 @@ std::vector<tensor_spec> model::input_specs(int layer, std::int64_t batch) const
 std::vector<parameter_spec> model::parameters(int layer) const {
   const auto& l = layers_.at(static_cast<std::size_t>(layer));
   auto specs = l.op->parameters(input_specs(layer));
-  for (auto& p : specs) p.name = l.name + "." + p.name;
+  for (auto& p : specs)
+    p.name = l.name + "." + p.name;
   return specs;
 }
 
 std::vector<state_spec> model::states(int layer) const {
   const auto& l = layers_.at(static_cast<std::size_t>(layer));
   auto specs = l.op->states(input_specs(layer));
-  for (auto& s : specs) s.name = l.name + "." + s.name;
+  for (auto& s : specs)
+    s.name = l.name + "." + s.name;
   return specs;
 }
 
 std::int64_t model::parameter_count() const {
   std::int64_t n = 0;
   for (int i = 0; i < static_cast<int>(layers_.size()); ++i)
-    for (const auto& p : parameters(i)) n += element_count(p.dims);
+    for (const auto& p : parameters(i))
+      n += element_count(p.dims);
   return n;
 }
 
@@ -81,7 +84,8 @@ std::vector<value_id> model_builder::add_multi(std::string name, layer_ptr op, s
   refuse_taken(name);
   const int index = static_cast<int>(model_.layers_.size());
   std::vector<tensor_spec> specs;
-  for (const auto id : inputs) specs.push_back(spec(id));
+  for (const auto id : inputs)
+    specs.push_back(spec(id));
   std::vector<tensor_spec> produced;
   try {
     produced = op->infer(specs);
@@ -89,8 +93,10 @@ std::vector<value_id> model_builder::add_multi(std::string name, layer_ptr op, s
     throw usage_error(model_.name_ + ": " + name + ": " + e.what());
   }
   const auto output_name = [&](std::size_t i) { return produced.size() == 1 ? name : name + "." + std::to_string(i); };
-  for (std::size_t i = 0; i < produced.size(); ++i) refuse_taken(output_name(i)); // messages go by these names
-  for (const auto id : inputs) model_.values_.at(static_cast<std::size_t>(id)).consumers.push_back(index);
+  for (std::size_t i = 0; i < produced.size(); ++i)
+    refuse_taken(output_name(i)); // messages go by these names
+  for (const auto id : inputs)
+    model_.values_.at(static_cast<std::size_t>(id)).consumers.push_back(index);
   std::vector<value_id> outputs;
   for (std::size_t i = 0; i < produced.size(); ++i) {
     outputs.push_back(static_cast<value_id>(model_.values_.size()));

@@ -11,9 +11,9 @@ namespace penstock {
 enum class value_id : std::int32_t {};
 
 struct model_value {
-  std::string name;     ///< the layer's name, or the input's; global, independent of any partition
-  tensor_spec spec;     ///< with batch 1
-  int producer = -1;    ///< layer index, -1 for the model's input
+  std::string name;  ///< the layer's name, or the input's; global, independent of any partition
+  tensor_spec spec;  ///< with batch 1
+  int producer = -1; ///< layer index, -1 for the model's input
   std::vector<int> consumers;
 };
 

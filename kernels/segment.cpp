@@ -10,13 +10,13 @@ namespace penstock {
 
 namespace {
 
-std::size_t index_of(value_id id) { return static_cast<std::size_t>(id); }
+std::size_t index_of(value_id id) {
+  return static_cast<std::size_t>(id);
+}
 
 class stopwatch {
 public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
 
 private:
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
@@ -35,7 +35,8 @@ tensor unshared(backend& ops, tensor gradient) {
 
 std::uint64_t name_hash(std::string_view name) {
   std::uint64_t h = 0xcbf29ce484222325ULL;
-  for (const unsigned char c : name) h = (h ^ c) * 0x100000001b3ULL;
+  for (const unsigned char c : name)
+    h = (h ^ c) * 0x100000001b3ULL;
   return h;
 }
 
@@ -49,8 +50,10 @@ segment::segment(std::shared_ptr<const model> m, int first, int last)
   for (int l = 0; l < count; ++l) {
     const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
     bool wants = !model_->parameters(l).empty();
-    for (const auto id : layer.inputs) wants = wants || wants_gradient_[index_of(id)];
-    for (const auto id : layer.outputs) wants_gradient_[index_of(id)] = wants && is_floating(model_->value(id).spec.type);
+    for (const auto id : layer.inputs)
+      wants = wants || wants_gradient_[index_of(id)];
+    for (const auto id : layer.outputs)
+      wants_gradient_[index_of(id)] = wants && is_floating(model_->value(id).spec.type);
     if (first_ <= l && l < last_) {
       add_names(l);
       steps_.back().needs_backward = wants;
@@ -64,8 +67,10 @@ void segment::add_names(int layer) {
   s.first_parameter = parameters_.size();
   s.first_state = states_.size();
   std::size_t index = 0;
-  for (auto& p : model_->parameters(layer)) parameters_.push_back({p.name, layer, index++, p});
-  for (auto& st : model_->states(layer)) states_.push_back({st.name, layer, st});
+  for (auto& p : model_->parameters(layer))
+    parameters_.push_back({p.name, layer, index++, p});
+  for (auto& st : model_->states(layer))
+    states_.push_back({st.name, layer, st});
   s.parameter_count = parameters_.size() - s.first_parameter;
   s.state_count = states_.size() - s.first_state;
   steps_.push_back(s);
@@ -105,9 +110,11 @@ std::vector<int> segment::uses() const {
   std::vector<int> left(model_->values().size(), 0);
   for (int l = first_; l < last_; ++l) {
     if (steps_[static_cast<std::size_t>(l - first_)].absorbed) continue;
-    for (const auto id : model_->layers()[static_cast<std::size_t>(l)].inputs) ++left[index_of(id)];
+    for (const auto id : model_->layers()[static_cast<std::size_t>(l)].inputs)
+      ++left[index_of(id)];
   }
-  for (const auto id : outputs_) ++left[index_of(id)];
+  for (const auto id : outputs_)
+    ++left[index_of(id)];
   return left;
 }
 
@@ -130,7 +137,8 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
   check(inputs.size() == inputs_.size() && weights.size() == parameters_.size() && states.size() == states_.size(),
         "segment::forward with another number of tensors");
   std::vector<tensor> values(model_->values().size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) values[index_of(inputs_[i])] = std::move(inputs[i]);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    values[index_of(inputs_[i])] = std::move(inputs[i]);
   auto left = uses();
   if (keep != nullptr) keep->saved.assign(steps_.size(), {});
   for (int l = first_; l < last_; ++l) {
@@ -141,8 +149,10 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
     std::vector<tensor> arguments;
     for (const auto id : layer.inputs) {
       auto& v = values[index_of(id)];
-      if (--left[index_of(id)] == 0) arguments.push_back(std::move(v));
-      else arguments.push_back(v);
+      if (--left[index_of(id)] == 0)
+        arguments.push_back(std::move(v));
+      else
+        arguments.push_back(v);
     }
     auto context = context_for(ops, call, l, states);
     auto result = layer.op->forward(context, arguments, weights.subspan(s.first_parameter, s.parameter_count));
@@ -150,11 +160,13 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
     check(result.outputs.size() == ids.size(), "a layer returned another number of outputs than it inferred");
     for (std::size_t i = 0; i < ids.size(); ++i)
       if (left[index_of(ids[i])] > 0) values[index_of(ids[i])] = std::move(result.outputs[i]);
-    if (keep != nullptr && s.needs_backward) keep->saved[static_cast<std::size_t>(l - first_)] = std::move(result.saved);
+    if (keep != nullptr && s.needs_backward)
+      keep->saved[static_cast<std::size_t>(l - first_)] = std::move(result.saved);
     if (call.observe) call.observe(l, false, watch.seconds());
   }
   std::vector<tensor> outputs;
-  for (const auto id : outputs_) outputs.push_back(values[index_of(id)]);
+  for (const auto id : outputs_)
+    outputs.push_back(values[index_of(id)]);
   return outputs;
 }
 
@@ -186,8 +198,10 @@ std::vector<tensor> segment::backward(backend& ops, const segment_call& call, st
   }
   const auto add = [&](value_id id, tensor g) {
     auto& sum = dv[index_of(id)];
-    if (!sum) sum = std::move(g);
-    else sum = ops.add(std::move(sum), g, false);
+    if (!sum)
+      sum = std::move(g);
+    else
+      sum = ops.add(std::move(sum), g, false);
   };
   for (int l = last_ - 1; l >= first_; --l) {
     const auto& s = steps_[static_cast<std::size_t>(l - first_)];
@@ -195,11 +209,13 @@ std::vector<tensor> segment::backward(backend& ops, const segment_call& call, st
     const stopwatch watch;
     const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
     std::vector<tensor> dy;
-    for (const auto id : results_of(l)) dy.push_back(std::move(dv[index_of(id)]));
+    for (const auto id : results_of(l))
+      dy.push_back(std::move(dv[index_of(id)]));
     if (std::none_of(dy.begin(), dy.end(), [](const tensor& t) { return static_cast<bool>(t); })) continue;
     dy = zero_missing(ops, results_of(l), std::move(dy), batch);
     auto context = context_for(ops, call, l, {});
-    for (const auto id : layer.inputs) context.need_input_gradient.push_back(wants_gradient_[index_of(id)]);
+    for (const auto id : layer.inputs)
+      context.need_input_gradient.push_back(wants_gradient_[index_of(id)]);
     auto& saved = activations.saved[static_cast<std::size_t>(l - first_)];
     auto result = layer.op->backward(context, dy, weights.subspan(s.first_parameter, s.parameter_count), saved);
     saved.clear(); // free activations as soon as they are used
@@ -209,8 +225,10 @@ std::vector<tensor> segment::backward(backend& ops, const segment_call& call, st
     for (std::size_t i = 0; i < s.parameter_count; ++i) {
       auto& sum = gradients[s.first_parameter + i];
       auto& g = result.weight_gradients.at(i);
-      if (!sum) sum = unshared(ops, std::move(g));
-      else if (g) ops.accumulate(sum, g);
+      if (!sum)
+        sum = unshared(ops, std::move(g));
+      else if (g)
+        ops.accumulate(sum, g);
     }
     if (call.observe) call.observe(l, true, watch.seconds());
   }

@@ -5,13 +5,15 @@ namespace penstock {
 
 std::int64_t element_count(const shape& dims) {
   std::int64_t n = 1;
-  for (const auto d : dims) n *= d;
+  for (const auto d : dims)
+    n *= d;
   return n;
 }
 
 std::string to_string(const shape& dims) {
   std::string text = "[";
-  for (std::size_t i = 0; i < dims.size(); ++i) text += (i ? ", " : "") + std::to_string(dims[i]);
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(dims[i]);
   return text + "]";
 }
 

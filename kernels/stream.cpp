@@ -9,8 +9,10 @@ void stream::run(work job) {
   std::promise<void> done;
   auto waited = done.get_future();
   post(std::move(job), [&done](std::exception_ptr failure) {
-    if (failure) done.set_exception(failure);
-    else done.set_value();
+    if (failure)
+      done.set_exception(failure);
+    else
+      done.set_value();
   });
   waited.get();
 }

@@ -16,8 +16,7 @@ tensor::tensor(dtype type, shape dims, buffer storage, format_ptr format)
 }
 
 tensor tensor::allocate(memory_pool& pool, dtype type, shape dims, memory_use use, format_ptr format) {
-  const auto size =
-      format ? format->bytes() : static_cast<std::size_t>(element_count(dims)) * size_of(type);
+  const auto size = format ? format->bytes() : static_cast<std::size_t>(element_count(dims)) * size_of(type);
   return tensor(type, std::move(dims), pool.allocate(size, use), std::move(format));
 }
 
@@ -30,11 +29,16 @@ namespace {
 
 template <class T>
 constexpr bool stores(dtype type) {
-  if constexpr (std::is_same_v<T, float>) return type == dtype::f32;
-  else if constexpr (std::is_same_v<T, std::uint16_t>) return type == dtype::bf16;
-  else if constexpr (std::is_same_v<T, std::int64_t>) return type == dtype::i64;
-  else if constexpr (std::is_same_v<T, std::int32_t>) return type == dtype::i32;
-  else return type == dtype::u8;
+  if constexpr (std::is_same_v<T, float>)
+    return type == dtype::f32;
+  else if constexpr (std::is_same_v<T, std::uint16_t>)
+    return type == dtype::bf16;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return type == dtype::i64;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return type == dtype::i32;
+  else
+    return type == dtype::u8;
 }
 
 } // namespace

@@ -42,7 +42,7 @@ public:
 
   const format_ptr& format() const { return format_; }
   bool is_plain() const { return format_ == nullptr; }
-  std::size_t bytes() const;                                                      ///< as stored, padding included
+  std::size_t bytes() const; ///< as stored, padding included
   std::int64_t stored_elements() const { return static_cast<std::int64_t>(bytes() / size_of(type_)); }
 
   /// First stored element, whatever the format. Throws std::logic_error when T is not the element type.

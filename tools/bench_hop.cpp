@@ -56,12 +56,14 @@ public:
 double step_us(int stages, std::int64_t steps) {
   model_builder b("hops", {16});
   auto x = b.add("scale", layers::linear({.in_features = 16, .out_features = 16}), {b.input()});
-  for (int i = 1; i < stages; ++i) x = b.add("nothing" + std::to_string(i), std::make_shared<nothing>(), {x});
+  for (int i = 1; i < stages; ++i)
+    x = b.add("nothing" + std::to_string(i), std::make_shared<nothing>(), {x});
   const one_image data;
   actors::run_options o;
   o.schedule = "model-parallel";
   o.replicas.assign(static_cast<std::size_t>(stages), 1);
-  for (int i = 1; i < stages; ++i) o.cuts.push_back(i);
+  for (int i = 1; i < stages; ++i)
+    o.cuts.push_back(i);
   o.batch = 1;
   o.steps = steps;
   o.threads = 1;

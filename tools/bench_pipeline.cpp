@@ -1,5 +1,7 @@
 // Two stages on two cores against one stage on one thread, in one run: measures layer times, takes the cut that they
 // make best, trains both ways by turns, and reads the slower stage's busy share from the trace.
+#include "actors/pipeline.hpp"
+#include "actors/stage_compute.hpp"
 #include "actors/trace/reader.hpp"
 #include "actors/trace/summary.hpp"
 #include "actors/trainer.hpp"
@@ -8,9 +10,6 @@
 #include "kernels/loss.hpp"
 #include "kernels/segment.hpp"
 #include "kernels/stream.hpp"
-
-#include "actors/pipeline.hpp"
-#include "actors/stage_compute.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -71,7 +70,8 @@ std::vector<double> layer_seconds(const bench& b) {
       s.layers->backward(ops, call, {parts->loss.backward(ops, loss, 1.0F / static_cast<float>(b.batch))},
                          s.weights->tensors, std::move(keep), gradients);
       if (repeat == 0) continue; // primitives are made in the first pass
-      for (std::size_t l = 0; l < layers; ++l) samples[l].push_back(total[l]);
+      for (std::size_t l = 0; l < layers; ++l)
+        samples[l].push_back(total[l]);
     }
   });
   std::vector<double> medians;
@@ -84,7 +84,8 @@ std::vector<double> layer_seconds(const bench& b) {
 
 int best_cut(const std::vector<double>& seconds) {
   double sum = 0;
-  for (const auto s : seconds) sum += s;
+  for (const auto s : seconds)
+    sum += s;
   double left = 0;
   double least = sum;
   int cut = 1;
@@ -122,12 +123,14 @@ int main(int argc, char** argv) {
   b.steps = argc > 2 ? std::atoll(argv[2]) : 16;
   const std::int64_t size = 64;
   b.net = std::make_shared<const model>(apps::find_model(name).build({.image_size = size, .classes = 10}));
-  b.data = apps::open_data({.spec = "synthetic", .image_size = size, .channels = 3, .classes = 10, .synthetic_samples = 256});
+  b.data = apps::open_data(
+      {.spec = "synthetic", .image_size = size, .channels = 3, .classes = 10, .synthetic_samples = 256});
   const auto seconds = layer_seconds(b);
   const int cut = best_cut(seconds);
   double left = 0;
   double sum = 0;
-  for (std::size_t l = 0; l < seconds.size(); ++l) (static_cast<int>(l) < cut ? left : sum) += seconds[l];
+  for (std::size_t l = 0; l < seconds.size(); ++l)
+    (static_cast<int>(l) < cut ? left : sum) += seconds[l];
   std::printf("%s at %lld px, batch %lld: layer times say cut before %s (%.3f s | %.3f s)\n", name.c_str(),
               static_cast<long long>(size), static_cast<long long>(b.batch),
               b.net->layers()[static_cast<std::size_t>(cut)].name.c_str(), left, sum);
@@ -153,7 +156,8 @@ int main(int argc, char** argv) {
     ratios.push_back(two.steady_samples_per_s / one.steady_samples_per_s);
     busy.push_back(slowest_busy);
     efficiency.push_back(ratios.back() / (total / slowest));
-    std::printf("round %d: one stage %.2f samples/s, two stages %.2f; ratio %.3f of %.3f possible (%.3f); slower stage busy %.2f %%\n",
+    std::printf("round %d: one stage %.2f samples/s, two stages %.2f; ratio %.3f of %.3f possible (%.3f); slower stage "
+                "busy %.2f %%\n",
                 round + 1, one.steady_samples_per_s, two.steady_samples_per_s, ratios.back(), total / slowest,
                 efficiency.back(), 100 * slowest_busy);
   }

@@ -27,14 +27,14 @@ private:
 /// Where a run stops admitting, finishes what is in flight, and evaluates or writes a checkpoint. Part of the run's
 /// definition (DESIGN section 2).
 struct drain_plan {
-  std::int64_t total = 0;            ///< minibatches of the run
+  std::int64_t total = 0; ///< minibatches of the run
   std::int64_t per_epoch = 1;
   std::int64_t eval_every = 0;       ///< epochs; 0 or less: none before the end
   std::int64_t checkpoint_every = 0; ///< minibatches; 0: none before the end
 
   /// First drain point after `done` minibatches, at most `total`.
   std::int64_t next(std::int64_t done) const;
-  bool evaluates_at(std::int64_t done) const;  ///< before the end
+  bool evaluates_at(std::int64_t done) const; ///< before the end
   bool checkpoints_at(std::int64_t done) const;
 };
 

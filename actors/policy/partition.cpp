@@ -18,8 +18,10 @@ double layer_work(const model& m, int layer) {
   const auto& l = m.layers()[static_cast<std::size_t>(layer)];
   const auto inputs = m.input_specs(layer);
   double work = 3 * l.op->forward_flops(inputs);
-  for (const auto id : l.outputs) work += element_cost * static_cast<double>(element_count(m.value(id).spec.dims));
-  for (const auto& p : m.parameters(layer)) work += weight_cost * static_cast<double>(element_count(p.dims));
+  for (const auto id : l.outputs)
+    work += element_cost * static_cast<double>(element_count(m.value(id).spec.dims));
+  for (const auto& p : m.parameters(layer))
+    work += weight_cost * static_cast<double>(element_count(p.dims));
   return work;
 }
 
@@ -40,7 +42,8 @@ struct cut_search {
     best.assign(rows, std::vector<double>(columns, std::numeric_limits<double>::infinity()));
     first_of.assign(rows, std::vector<int>(columns, 0));
     for (int stage = 0; stage < stages; ++stage)
-      for (int end = stage + 1; end <= layers - (stages - 1 - stage); ++end) fill(stage, end);
+      for (int end = stage + 1; end <= layers - (stages - 1 - stage); ++end)
+        fill(stage, end);
   }
 
   void fill(int stage, int end) {
@@ -60,7 +63,8 @@ struct cut_search {
   std::vector<int> cuts() const {
     std::vector<int> firsts(best.size(), 0);
     int end = layers;
-    for (std::size_t s = best.size(); s-- > 0;) end = firsts[s] = first_of[s][static_cast<std::size_t>(end)];
+    for (std::size_t s = best.size(); s-- > 0;)
+      end = firsts[s] = first_of[s][static_cast<std::size_t>(end)];
     return firsts;
   }
 };
@@ -99,7 +103,8 @@ std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas)
   const auto parted = [&](int stage, int first, int last) {
     const double own = work(stage, first, last);
     if (own > largest) return std::numeric_limits<double>::infinity();
-    return splits[static_cast<std::size_t>(first)] + own * own / (largest * largest) / (stages + 1); // squares add to < 1
+    return splits[static_cast<std::size_t>(first)] +
+           own * own / (largest * largest) / (stages + 1); // squares add to < 1
   };
   return cut_search(layers, stages, parted, [](double a, double b) { return a + b; }).cuts();
 }

@@ -10,8 +10,7 @@ namespace penstock::actors {
 using planner::action;
 using planner::action_kind;
 
-replica_cursor::replica_cursor(const planner::replica_list* list, std::int64_t credit, int window,
-                               bool stashes_weights)
+replica_cursor::replica_cursor(const planner::replica_list* list, std::int64_t credit, int window, bool stashes_weights)
     : list_(list), credit_(credit), window_(static_cast<std::size_t>(window)), stashes_weights_(stashes_weights) {}
 
 bool replica_cursor::is_done(std::size_t position) const {
@@ -59,7 +58,8 @@ std::optional<action> replica_cursor::next(const replica_readiness& ready, block
 
 void replica_cursor::begin(const action& a) {
   auto i = head_;
-  while (i < list_->actions.size() && (is_done(i) || list_->actions[i] != a)) ++i;
+  while (i < list_->actions.size() && (is_done(i) || list_->actions[i] != a))
+    ++i;
   check(i < list_->actions.size() && i - head_ <= window_, "began an action outside the window");
   if (a.kind == action_kind::forward) ++in_flight_;
   if (a.kind == action_kind::backward) --in_flight_;
@@ -94,24 +94,26 @@ std::optional<std::int64_t> replica_cursor::oldest_needed() const {
 }
 
 void replica_cursor::replace(const planner::replica_list* shorter) {
-  std::vector<action> ahead;
-  for (std::size_t i = 0; i < ahead_.size(); ++i)
-    if (ahead_[i]) ahead.push_back(list_->actions[head_ + i]);
-  check(std::equal(list_->actions.begin(),
-                   list_->actions.begin() + static_cast<std::ptrdiff_t>(std::min(head_, shorter->actions.size())),
-                   shorter->actions.begin()) &&
-            head_ <= shorter->actions.size(),
-        "the shorter schedule differs in what was already done");
+  const auto& now = list_->actions;
+  const auto& then = shorter->actions;
+  const auto updates =
+      std::count_if(then.begin(), then.end(), [](const action& a) { return a.kind == action_kind::update; });
+  std::size_t same = 0;
+  while (same < std::min(head_, then.size()) && now[same] == then[same])
+    ++same;
   std::deque<bool> moved;
-  for (const auto& a : ahead) {
-    const auto it =
-        std::find(shorter->actions.begin() + static_cast<std::ptrdiff_t>(head_), shorter->actions.end(), a);
-    check(it != shorter->actions.end(), "the shorter schedule lacks an action that was already begun");
-    const auto offset = static_cast<std::size_t>(it - shorter->actions.begin()) - head_;
+  for (auto i = same; i < head_ + ahead_.size(); ++i) {
+    if (!is_done(i)) continue;
+    const auto it = std::find(then.begin() + static_cast<std::ptrdiff_t>(same), then.end(), now[i]);
+    // An update to which this replica has nothing to add waits for nothing, not even for its minibatch to be admitted.
+    if (it == then.end() && now[i].kind == action_kind::update && now[i].minibatch >= updates) continue;
+    check(it != then.end(), "the shorter schedule lacks an action that was already begun");
+    const auto offset = static_cast<std::size_t>(it - then.begin()) - same;
     if (moved.size() <= offset) moved.resize(offset + 1, false);
     moved[offset] = true;
   }
   list_ = shorter;
+  head_ = same;
   ahead_ = std::move(moved);
   pass_begun(); // what stood before them may be gone
 }

@@ -53,8 +53,8 @@ private:
   std::int64_t credit_ = 1;
   std::size_t window_ = 0;
   bool stashes_weights_ = true;
-  std::size_t head_ = 0;       // everything before is begun
-  std::deque<bool> ahead_;     // begun, from head_ on
+  std::size_t head_ = 0;   // everything before is begun
+  std::deque<bool> ahead_; // begun, from head_ on
   std::int64_t in_flight_ = 0;
 };
 

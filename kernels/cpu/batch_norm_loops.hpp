@@ -8,7 +8,7 @@
 
 namespace penstock::norm_loops {
 
-/// A run's f32 sums lose less than one rounding of a single value: 16 additions into each of four accumulators.
+/// A run's f32 sums lose less than one rounding of a single value: 32 additions into each of two accumulators.
 constexpr std::int64_t run_rows = 64;
 /// The same for planes, whose rows are single values.
 constexpr std::int64_t run_values = 1024;
@@ -53,20 +53,18 @@ template <int Block, int Ways>
 #pragma omp simd simdlen(Block)
   for (int c = 0; c < Block; ++c) {
     const float near = x[c]; // sums of deviations from a value of the run itself: nothing to cancel in f32
-    float s0 = 0, s1 = 0, s2 = 0, s3 = 0, q0 = 0, q1 = 0, q2 = 0, q3 = 0;
+    float s0 = 0, s1 = 0, q0 = 0, q1 = 0;
     for (std::int64_t r = 0; r < rows; r += Ways) {
       const float* row = x + r * Block + c;
       const float d0 = row[0] - near;
       s0 += d0, q0 += d0 * d0;
-      if constexpr (Ways == 4) {
-        const float d1 = row[Block] - near, d2 = row[2 * Block] - near, d3 = row[3 * Block] - near;
+      if constexpr (Ways == 2) {
+        const float d1 = row[Block] - near;
         s1 += d1, q1 += d1 * d1;
-        s2 += d2, q2 += d2 * d2;
-        s3 += d3, q3 += d3 * d3;
       }
     }
-    deviations[c] = (s0 + s1) + (s2 + s3);
-    squares[c] = (q0 + q1) + (q2 + q3);
+    deviations[c] = s0 + s1;
+    squares[c] = q0 + q1;
   }
   const auto count = static_cast<double>(rows);
 #pragma omp simd
@@ -84,26 +82,21 @@ template <int Block, int Ways, bool Relu>
 #pragma omp simd simdlen(Block)
   for (int c = 0; c < Block; ++c) {
     const float mean = k.mean[c], factor = k.gate_factor[c], shift = k.gate_shift[c];
-    float s0 = 0, s1 = 0, s2 = 0, s3 = 0, p0 = 0, p1 = 0, p2 = 0, p3 = 0;
+    float s0 = 0, s1 = 0, p0 = 0, p1 = 0;
     for (std::int64_t r = 0; r < rows; r += Ways) {
       const float* in = x + r * Block + c;
       const float* out = dy + r * Block + c;
       const float d0 = in[0] - mean, v0 = out[0];
       const float g0 = !Relu || normalised(d0, factor, shift) > 0.0F ? v0 : 0.0F;
       s0 += g0, p0 += g0 * d0;
-      if constexpr (Ways == 4) {
-        const float d1 = in[Block] - mean, d2 = in[2 * Block] - mean, d3 = in[3 * Block] - mean;
-        const float v1 = out[Block], v2 = out[2 * Block], v3 = out[3 * Block];
+      if constexpr (Ways == 2) {
+        const float d1 = in[Block] - mean, v1 = out[Block];
         const float g1 = !Relu || normalised(d1, factor, shift) > 0.0F ? v1 : 0.0F;
-        const float g2 = !Relu || normalised(d2, factor, shift) > 0.0F ? v2 : 0.0F;
-        const float g3 = !Relu || normalised(d3, factor, shift) > 0.0F ? v3 : 0.0F;
         s1 += g1, p1 += g1 * d1;
-        s2 += g2, p2 += g2 * d2;
-        s3 += g3, p3 += g3 * d3;
       }
     }
-    gradients[c] = (s0 + s1) + (s2 + s3);
-    products[c] = (p0 + p1) + (p2 + p3);
+    gradients[c] = s0 + s1;
+    products[c] = p0 + p1;
   }
 #pragma omp simd
   for (int c = 0; c < Block; ++c) {
@@ -134,9 +127,9 @@ template <int Block>
       sums.second[0] += square + base * (2 * static_cast<double>(deviation) + count * base);
     }
   } else {
-    const std::int64_t whole = rows / 4 * 4;
+    const std::int64_t whole = rows / 2 * 2;
     for (std::int64_t r = 0; r < whole; r += run_rows)
-      run_of_values<Block, 4>(x + r * Block, std::min(whole - r, run_rows), origin, sums);
+      run_of_values<Block, 2>(x + r * Block, std::min(whole - r, run_rows), origin, sums);
     if (rows != whole) run_of_values<Block, 1>(x + whole * Block, rows - whole, origin, sums);
   }
 }
@@ -161,9 +154,9 @@ template <int Block, bool Relu>
       sums.second[0] += product;
     }
   } else {
-    const std::int64_t whole = rows / 4 * 4;
+    const std::int64_t whole = rows / 2 * 2;
     for (std::int64_t r = 0; r < whole; r += run_rows)
-      run_of_gradients<Block, 4, Relu>(x + r * Block, dy + r * Block, std::min(whole - r, run_rows), k, sums);
+      run_of_gradients<Block, 2, Relu>(x + r * Block, dy + r * Block, std::min(whole - r, run_rows), k, sums);
     if (rows != whole)
       run_of_gradients<Block, 1, Relu>(x + whole * Block, dy + whole * Block, rows - whole, k, sums);
   }

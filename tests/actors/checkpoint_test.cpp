@@ -1,9 +1,8 @@
 // Checkpoints: resuming is bitwise the run that was never interrupted, and damaged ones are refused.
 #include "actors/checkpoint.hpp"
+#include "kernels/check.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_training.hpp"
-
-#include "kernels/check.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -126,7 +125,8 @@ TEST_F(Checkpoint, AskedForWhileTrainingItIsWrittenAndTheRunGoesOn) {
 TEST_F(Checkpoint, KeepsTheTwoNewest) {
   train_tiny(options_in(at("many"), "pipedream", {1, 1}));
   std::vector<std::string> names;
-  for (const auto& e : fs::directory_iterator(at("many"))) names.push_back(e.path().filename());
+  for (const auto& e : fs::directory_iterator(at("many")))
+    names.push_back(e.path().filename());
   EXPECT_THAT(names, ::testing::UnorderedElementsAre("latest", "step-0000000016", "step-0000000018"));
 }
 
@@ -189,7 +189,8 @@ TEST_F(DamagedCheckpoint, AnotherRunsCheckpointIsRefused) {
   o = resuming();
   o.optimizer.name = "adamw";
   EXPECT_THAT([&] { train_tiny(o); }, ThrowsMessage<usage_error>(HasSubstr("optimizer sgd; this run has adamw")));
-  EXPECT_THAT([&] { train_tiny(resuming(), {.samples = 50}); }, ThrowsMessage<usage_error>(HasSubstr("training samples")));
+  EXPECT_THAT([&] { train_tiny(resuming(), {.samples = 50}); },
+              ThrowsMessage<usage_error>(HasSubstr("training samples")));
 }
 
 TEST_F(DamagedCheckpoint, EmptyFolderHasNothingToResume) {

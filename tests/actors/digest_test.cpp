@@ -1,8 +1,7 @@
 // SHA-256 against published values.
 #include "actors/digest.hpp"
-#include "tests/support/temporary_folder.hpp"
-
 #include "kernels/check.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gmock/gmock.h>
 
@@ -11,7 +10,8 @@
 namespace penstock::actors {
 namespace {
 
-const std::string of_nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"; // FIPS 180-4 examples
+const std::string of_nothing =
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"; // FIPS 180-4 examples
 const std::string of_abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
 tensor bytes(memory_pool& pool, const std::string& text) {

@@ -1,7 +1,6 @@
 // Every schedule with actors leaves the same bits as the oracle, and synchronous ones the same as one stage.
-#include "tests/support/tiny_training.hpp"
-
 #include "kernels/check.hpp"
+#include "tests/support/tiny_training.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +21,8 @@ struct setting {
 
 std::string to_text(const setting& s) {
   std::string text = s.schedule + " R";
-  for (const int r : s.replicas) text += "," + std::to_string(r);
+  for (const int r : s.replicas)
+    text += "," + std::to_string(r);
   return text + " M" + std::to_string(s.microbatches) + " K" + s.in_flight + " w" + std::to_string(s.window);
 }
 
@@ -46,20 +46,22 @@ void expect_same_as_oracle(const setting& s) {
   EXPECT_EQ(with_actors.summary.state_sha256, oracle.summary.state_sha256);
   ASSERT_EQ(with_actors.seen.steps.size(), 12U);
   ASSERT_EQ(with_actors.seen.evaluations.size(), 2U);
-  for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(with_actors.seen.steps[i].loss, oracle.seen.steps[i].loss) << i;
+  for (std::size_t i = 0; i < 12; ++i)
+    EXPECT_EQ(with_actors.seen.steps[i].loss, oracle.seen.steps[i].loss) << i;
   for (std::size_t i = 0; i < 2; ++i)
     EXPECT_EQ(with_actors.seen.evaluations[i].metrics.loss_sum, oracle.seen.evaluations[i].metrics.loss_sum);
 }
 
-const std::vector<std::vector<int>> replica_lists{{1},       {1, 1},    {1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1, 1},
-                                                  {2},       {2, 1},    {1, 2, 1}, {3, 1},       {1, 2},
+const std::vector<std::vector<int>> replica_lists{{1},       {1, 1},   {1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1, 1},
+                                                  {2},       {2, 1},   {1, 2, 1}, {3, 1},       {1, 2},
                                                   {2, 1, 2}, {1, 3, 2}};
 
 class AsynchronousEquivalence : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(AsynchronousEquivalence, ActorsLeaveTheOraclesBits) {
   for (const auto& replicas : replica_lists)
-    for (const auto* credits : {"tight", "double", "full"}) expect_same_as_oracle({GetParam(), replicas, 0, credits});
+    for (const auto* credits : {"tight", "double", "full"})
+      expect_same_as_oracle({GetParam(), replicas, 0, credits});
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, AsynchronousEquivalence, ::testing::Values("pipedream", "pipedream-naive"),
@@ -67,7 +69,8 @@ INSTANTIATE_TEST_SUITE_P(Schedules, AsynchronousEquivalence, ::testing::Values("
 
 TEST(VerticalSync, ActorsLeaveTheOraclesBits) {
   for (const auto& replicas : std::vector<std::vector<int>>{{1}, {1, 1}, {1, 1, 1}, {2, 2}, {1, 1, 1, 1, 1}})
-    for (const auto* credits : {"tight", "double"}) expect_same_as_oracle({"pipedream-vertical-sync", replicas, 0, credits});
+    for (const auto* credits : {"tight", "double"})
+      expect_same_as_oracle({"pipedream-vertical-sync", replicas, 0, credits});
 }
 
 TEST(DoubleBufferedWeights, ActorsLeaveTheOraclesBits) {
@@ -87,7 +90,8 @@ class SynchronousEquivalence : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(SynchronousEquivalence, ActorsLeaveTheOraclesBits) {
   for (const auto& replicas : replica_lists)
-    for (const int microbatches : {1, 3, 4, 5}) expect_same_as_oracle({GetParam(), replicas, microbatches});
+    for (const int microbatches : {1, 3, 4, 5})
+      expect_same_as_oracle({GetParam(), replicas, microbatches});
 }
 
 TEST_P(SynchronousEquivalence, UnreplicatedStagesLeaveTheBitsOfOneStage) {
@@ -104,12 +108,15 @@ TEST_P(SynchronousEquivalence, UnreplicatedStagesLeaveTheBitsOfOneStage) {
 
 INSTANTIATE_TEST_SUITE_P(Schedules, SynchronousEquivalence, ::testing::Values("model-parallel", "gpipe", "1f1b"),
                          [](const auto& p) {
-                           return p.param == "gpipe" ? "Gpipe" : p.param == "1f1b" ? "OneForwardOneBackward" : "ModelParallel";
+                           return p.param == "gpipe"  ? "Gpipe"
+                                  : p.param == "1f1b" ? "OneForwardOneBackward"
+                                                      : "ModelParallel";
                          });
 
 TEST(DataParallel, ActorsLeaveTheOraclesBits) {
   for (const int replicas : {1, 2, 3, 5})
-    for (const int microbatches : {0, 1, 4}) expect_same_as_oracle({"data-parallel", {replicas}, microbatches});
+    for (const int microbatches : {0, 1, 4})
+      expect_same_as_oracle({"data-parallel", {replicas}, microbatches});
 }
 
 TEST(OneForwardOneBackward, EveryCreditLeavesTheSameBits) {
@@ -122,7 +129,8 @@ TEST(OneForwardOneBackward, EveryCreditLeavesTheSameBits) {
 
 TEST(Window, LookingAheadStillAgreesWithTheOracle) {
   for (const auto* schedule : {"1f1b", "gpipe", "pipedream", "2bw"})
-    for (const int window : {1, 3, 8}) expect_same_as_oracle({schedule, {1, 1, 1}, std::string(schedule) == "pipedream" ? 0 : 5, "", window});
+    for (const int window : {1, 3, 8})
+      expect_same_as_oracle({schedule, {1, 1, 1}, std::string(schedule) == "pipedream" ? 0 : 5, "", window});
 }
 
 TEST(Schedules, StalenessMatters) {
@@ -139,7 +147,8 @@ TEST(Repeats, FiveRunsLeaveOneHash) {
   for (const auto* schedule : {"pipedream", "1f1b"}) {
     const auto o = options_of({schedule, {2, 1}, std::string(schedule) == "1f1b" ? 4 : 0});
     const auto first = train_tiny(o).summary.weights_sha256;
-    for (int i = 0; i < 4; ++i) EXPECT_EQ(train_tiny(o).summary.weights_sha256, first) << schedule;
+    for (int i = 0; i < 4; ++i)
+      EXPECT_EQ(train_tiny(o).summary.weights_sha256, first) << schedule;
   }
 }
 

@@ -1,12 +1,10 @@
 // Runs that fail say why, once, and end: exceptions in layers, losses that are not finite, stalls, bad neighbours.
 #include "actors/layer_actor.hpp"
-#include "tests/support/tiny_training.hpp"
-
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
+#include "tests/support/tiny_training.hpp"
 
 #include <caf/actor_system.hpp>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,20 +69,29 @@ class Failure : public ::testing::TestWithParam<actors::executor_kind> {};
 
 TEST_P(Failure, ExceptionInALayersForwardEndsTheRunWithItsMessage) {
   for (int stages = 1; stages <= 3; ++stages)
-    EXPECT_THAT([&] { train_tiny(options_with_stages(stages, GetParam()), {.net = network_with(faulty_layer::fault::throw_forward, 4)}); },
-                ThrowsMessage<std::runtime_error>(HasSubstr("the layer broke going forward")));
+    EXPECT_THAT(
+        [&] {
+          train_tiny(options_with_stages(stages, GetParam()),
+                     {.net = network_with(faulty_layer::fault::throw_forward, 4)});
+        },
+        ThrowsMessage<std::runtime_error>(HasSubstr("the layer broke going forward")));
 }
 
 TEST_P(Failure, ExceptionInALayersBackwardEndsTheRunWithItsMessage) {
   for (int stages = 1; stages <= 3; ++stages)
-    EXPECT_THAT([&] { train_tiny(options_with_stages(stages, GetParam()), {.net = network_with(faulty_layer::fault::throw_backward, 4)}); },
-                ThrowsMessage<std::runtime_error>(HasSubstr("the layer broke going back")));
+    EXPECT_THAT(
+        [&] {
+          train_tiny(options_with_stages(stages, GetParam()),
+                     {.net = network_with(faulty_layer::fault::throw_backward, 4)});
+        },
+        ThrowsMessage<std::runtime_error>(HasSubstr("the layer broke going back")));
 }
 
 TEST_P(Failure, LossThatIsNotFiniteNamesStageMinibatchAndVersion) {
-  EXPECT_THAT([&] { train_tiny(options_with_stages(2, GetParam()), {.net = network_with(faulty_layer::fault::infinite, 5)}); },
-              ThrowsMessage<error>(AllOf(HasSubstr("not finite"), HasSubstr("stage 1"), HasSubstr("minibatch 5"),
-                                         HasSubstr("weight version 5"))));
+  EXPECT_THAT(
+      [&] { train_tiny(options_with_stages(2, GetParam()), {.net = network_with(faulty_layer::fault::infinite, 5)}); },
+      ThrowsMessage<error>(AllOf(HasSubstr("not finite"), HasSubstr("stage 1"), HasSubstr("minibatch 5"),
+                                 HasSubstr("weight version 5"))));
 }
 
 TEST_P(Failure, LossThatIsNotFiniteIsLetThroughWhenAskedFor) {
@@ -106,24 +113,26 @@ public:
   explicit meddling_actor(deed d) : deed_(d) {}
   std::string after_layer() const override { return "fc1"; }
   actors::neighbour_actor spawn(caf::actor_system& system, const actors::layer_actor_neighbours& n) const override {
-    return system.spawn([n, d = deed_, seen = seen_](actors::neighbour_actor::pointer) -> actors::neighbour_actor::behavior_type {
-      return {[=](const actors::activation_msg& m) {
-                ++*seen;
-                auto out = m;
-                const bool now = m.key.mode == phase::training && m.key.minibatch == 3;
-                if (now && d == deed::lose_activation) return;
-                if (now && d == deed::rename) out.tensors[0].name = "nonsense";
-                if (now && d == deed::reshape) out.tensors[0].value = out.tensors[0].value.reshaped({16, out.samples});
-                if (now && d == deed::stale) ++out.key.plan_epoch;
-                caf::anon_send(n.next.of(m.key), out);
-                if (now && d == deed::double_activation) caf::anon_send(n.next.of(m.key), out);
-              },
-              [=](const actors::gradient_msg& m) {
-                ++*seen;
-                if (d == deed::lose_gradient && m.key.minibatch == 3) return;
-                caf::anon_send(n.previous.of(m.key), m);
-              }};
-    });
+    return system.spawn(
+        [n, d = deed_, seen = seen_](actors::neighbour_actor::pointer) -> actors::neighbour_actor::behavior_type {
+          return {[=](const actors::activation_msg& m) {
+                    ++*seen;
+                    auto out = m;
+                    const bool now = m.key.mode == phase::training && m.key.minibatch == 3;
+                    if (now && d == deed::lose_activation) return;
+                    if (now && d == deed::rename) out.tensors[0].name = "nonsense";
+                    if (now && d == deed::reshape)
+                      out.tensors[0].value = out.tensors[0].value.reshaped({16, out.samples});
+                    if (now && d == deed::stale) ++out.key.plan_epoch;
+                    caf::anon_send(n.next.of(m.key), out);
+                    if (now && d == deed::double_activation) caf::anon_send(n.next.of(m.key), out);
+                  },
+                  [=](const actors::gradient_msg& m) {
+                    ++*seen;
+                    if (d == deed::lose_gradient && m.key.minibatch == 3) return;
+                    caf::anon_send(n.previous.of(m.key), m);
+                  }};
+        });
   }
   int seen() const { return *seen_; }
 
@@ -152,23 +161,30 @@ TEST(LayerActor, OneThatPassesEverythingOnChangesNoBit) {
 }
 
 TEST(LayerActor, LostMessageStallsAndTheWaitForGraphIsPrinted) {
-  EXPECT_THAT([] { train_meddled(meddling_actor::deed::lose_activation); },
-              ThrowsMessage<error>(AllOf(HasSubstr("no progress for 1 s"),
-                                         HasSubstr("stage 1 cannot run the forward of minibatch 3 micro-batch 0: it waits for the activation from stage 0"),
-                                         HasSubstr("stage 0"), HasSubstr("the source"))));
-  EXPECT_THAT([] { train_meddled(meddling_actor::deed::lose_gradient); },
-              ThrowsMessage<error>(HasSubstr("stage 0 cannot run the backward of minibatch 3 micro-batch 0: it waits for the gradient from stage 1")));
+  EXPECT_THAT(
+      [] { train_meddled(meddling_actor::deed::lose_activation); },
+      ThrowsMessage<error>(AllOf(
+          HasSubstr("no progress for 1 s"),
+          HasSubstr(
+              "stage 1 cannot run the forward of minibatch 3 micro-batch 0: it waits for the activation from stage 0"),
+          HasSubstr("stage 0"), HasSubstr("the source"))));
+  EXPECT_THAT(
+      [] { train_meddled(meddling_actor::deed::lose_gradient); },
+      ThrowsMessage<error>(HasSubstr(
+          "stage 0 cannot run the backward of minibatch 3 micro-batch 0: it waits for the gradient from stage 1")));
 }
 
 TEST(LayerActor, MessageThatDoesNotFitIsNamed) {
   EXPECT_THAT([] { train_meddled(meddling_actor::deed::rename); }, ThrowsMessage<error>(HasSubstr("'fc1' is missing")));
-  EXPECT_THAT([] { train_meddled(meddling_actor::deed::reshape); }, ThrowsMessage<error>(HasSubstr("tensor 'fc1' is F32 [16, 8]")));
+  EXPECT_THAT([] { train_meddled(meddling_actor::deed::reshape); },
+              ThrowsMessage<error>(HasSubstr("tensor 'fc1' is F32 [16, 8]")));
   EXPECT_THAT([] { train_meddled(meddling_actor::deed::stale); }, ThrowsMessage<error>(HasSubstr("plan epoch 1")));
 }
 
 TEST(LayerActor, SecondMessageWithTheSameKeyIsAFault) {
   EXPECT_THAT([] { train_meddled(meddling_actor::deed::double_activation); },
-              ThrowsMessage<error>(::testing::AnyOf(HasSubstr("came twice"), HasSubstr("beyond the credits"), HasSubstr("already"))));
+              ThrowsMessage<error>(
+                  ::testing::AnyOf(HasSubstr("came twice"), HasSubstr("beyond the credits"), HasSubstr("already"))));
 }
 
 TEST(LayerActor, IsRefusedByTheOracleAndWhereNoStageEnds) {

@@ -1,8 +1,7 @@
 // Weight versions are counted, not copied; activations stay within the credits; nothing grows.
 #include "actors/executor.hpp"
-#include "tests/support/tiny_training.hpp"
-
 #include "kernels/layers/layers.hpp"
+#include "tests/support/tiny_training.hpp"
 
 #include <gtest/gtest.h>
 
@@ -27,7 +26,9 @@ actors::run_options pipeline_of(const char* schedule, std::vector<int> replicas,
   auto o = tiny_options();
   o.schedule = schedule;
   o.replicas = std::move(replicas);
-  o.cuts = o.replicas.size() == 3 ? std::vector<int>{3, 5} : o.replicas.size() == 2 ? std::vector<int>{3} : std::vector<int>{};
+  o.cuts = o.replicas.size() == 3   ? std::vector<int>{3, 5}
+           : o.replicas.size() == 2 ? std::vector<int>{3}
+                                    : std::vector<int>{};
   o.in_flight = planner::parse_in_flight(credits);
   return o;
 }
@@ -45,8 +46,12 @@ void expect_few_versions(const char* schedule, std::vector<int> replicas, const 
   }
 }
 
-std::int64_t versions_and_one(const planner::stage_schedule& s) { return s.readable_versions + 1; }
-std::int64_t one_set(const planner::stage_schedule&) { return 1; }
+std::int64_t versions_and_one(const planner::stage_schedule& s) {
+  return s.readable_versions + 1;
+}
+std::int64_t one_set(const planner::stage_schedule&) {
+  return 1;
+}
 
 TEST(WeightBytes, StayWithinTheVersionsOfTheTableAndOne) {
   for (const auto* credits : {"tight", "double", "full"}) {
@@ -74,7 +79,8 @@ TEST(Memory, DoesNotGrowWithTheRun) {
   const auto longer = train_tiny(o, {.net = linear_network()});
   for (std::size_t s = 0; s < 3; ++s)
     // How long a message's tensors live beyond their use is the scheduler's business, so peaks differ by a few of them.
-    EXPECT_LE(longer.summary.stages[s].peak_memory_bytes, brief.summary.stages[s].peak_memory_bytes * 5 / 4) << "stage " << s;
+    EXPECT_LE(longer.summary.stages[s].peak_memory_bytes, brief.summary.stages[s].peak_memory_bytes * 5 / 4)
+        << "stage " << s;
 }
 
 } // namespace

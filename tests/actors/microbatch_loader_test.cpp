@@ -1,6 +1,5 @@
 // Which samples a micro-batch holds, and what a bad data set makes of it.
 #include "actors/microbatch_loader.hpp"
-
 #include "kernels/check.hpp"
 
 #include <gmock/gmock.h>
@@ -40,7 +39,8 @@ private:
 
 std::vector<std::int64_t> samples_of(const loaded_microbatch& m) {
   std::vector<std::int64_t> all;
-  for (std::int64_t i = 0; i < m.samples; ++i) all.push_back(static_cast<std::int64_t>(m.input.data<float>()[2 * i]));
+  for (std::int64_t i = 0; i < m.samples; ++i)
+    all.push_back(static_cast<std::int64_t>(m.input.data<float>()[2 * i]));
   return all;
 }
 
@@ -48,7 +48,8 @@ std::vector<std::int64_t> epoch_of(microbatch_loader& loader, std::int64_t epoch
   std::vector<std::int64_t> all;
   for (std::int64_t i = 0; i < loader.plan().per_epoch(); ++i)
     for (int m = 0; m < microbatches; ++m)
-      for (const auto s : samples_of(loader.load(epoch * loader.plan().per_epoch() + i, m))) all.push_back(s);
+      for (const auto s : samples_of(loader.load(epoch * loader.plan().per_epoch() + i, m)))
+        all.push_back(s);
   return all;
 }
 
@@ -133,7 +134,8 @@ TEST(MicrobatchLoader, LoadsFromManyThreadsAtOnce) {
         if (!std::equal(found.begin(), found.end(), order.begin() + minibatch % 10 * 4 + 2)) ++wrong;
       }
     });
-  for (auto& t : threads) t.join();
+  for (auto& t : threads)
+    t.join();
   EXPECT_EQ(wrong, 0);
 }
 

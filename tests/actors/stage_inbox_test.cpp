@@ -1,6 +1,5 @@
 // Messages by key within the credits, and tensors checked against the model.
 #include "actors/stage_inbox.hpp"
-
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
 
@@ -24,7 +23,8 @@ using inbox = keyed_inbox<labels_msg>;
 
 TEST(KeyedInbox, IsAskedByKeyWhateverTheOrderOfArrival) {
   inbox box;
-  for (const int i : {2, 0, 1}) box.put(message(i), 3, "labels");
+  for (const int i : {2, 0, 1})
+    box.put(message(i), 3, "labels");
   box.put(message(0, 1), 4, "labels");
   EXPECT_TRUE(box.has(0, 1));
   EXPECT_FALSE(box.has(1, 1));
@@ -36,7 +36,8 @@ TEST(KeyedInbox, IsAskedByKeyWhateverTheOrderOfArrival) {
 
 TEST(KeyedInbox, FindsTheFirstKeyThatIsReady) {
   inbox box;
-  for (const int i : {4, 2, 3}) box.put(message(i), 3, "labels");
+  for (const int i : {4, 2, 3})
+    box.put(message(i), 3, "labels");
   EXPECT_EQ(box.find_if([](const inbox::key&) { return true; }), (inbox::key{2, 0}));
   EXPECT_EQ(box.find_if([](const inbox::key& k) { return k.first > 2; }), (inbox::key{3, 0}));
   EXPECT_EQ(box.find_if([](const inbox::key&) { return false; }), std::nullopt);
@@ -58,8 +59,10 @@ TEST(KeyedInbox, RefusesWhatLiesBeyondTheCredits) {
   inbox box;
   box.put(message(0), 2, "gradient");
   box.put(message(1), 2, "gradient");
-  EXPECT_THAT([&] { box.put(message(2), 2, "gradient"); },
-              ThrowsMessage<error>("[message] the gradient of minibatch 102, micro-batch 0 came beyond the credits: 2 are held already"));
+  EXPECT_THAT(
+      [&] { box.put(message(2), 2, "gradient"); },
+      ThrowsMessage<error>(
+          "[message] the gradient of minibatch 102, micro-batch 0 came beyond the credits: 2 are held already"));
   box.take(0, 0);
   box.put(message(2), 2, "gradient");
 }
@@ -67,7 +70,8 @@ TEST(KeyedInbox, RefusesWhatLiesBeyondTheCredits) {
 TEST(KeyedInbox, ANewSegmentStartsKeysAgain) {
   inbox box;
   box.put(message(5), 9, "labels");
-  EXPECT_THAT([&] { box.restart(phase::training, "labels"); }, ThrowsMessage<error>(HasSubstr("minibatch 105"))) << "one is left over";
+  EXPECT_THAT([&] { box.restart(phase::training, "labels"); }, ThrowsMessage<error>(HasSubstr("minibatch 105")))
+      << "one is left over";
   box.take(5, 0);
   box.restart(phase::training, "labels");
   box.put(message(0), 9, "labels");
@@ -92,7 +96,9 @@ public:
     net = std::make_shared<const model>(b.build(b.add("flat", layers::flatten(), {sum})));
     wanted = {a, skip};
   }
-  tensor of(shape dims, dtype type = dtype::f32) { return tensor::allocate(pool, type, std::move(dims), memory_use::scratch); }
+  tensor of(shape dims, dtype type = dtype::f32) {
+    return tensor::allocate(pool, type, std::move(dims), memory_use::scratch);
+  }
   std::vector<tensor> order(std::vector<named_tensor> got, bool none_allowed = false) const {
     return in_model_order(*net, wanted, got, none_allowed);
   }
@@ -126,9 +132,17 @@ TEST_F(InModelOrder, RefusesMissingUnexpectedAndRepeatedNames) {
 TEST_F(InModelOrder, RefusesAnotherShapeOrTypeButForTheBatch) {
   const auto good = of({3, 2, 4, 4});
   for (const auto& bad : {of({3, 2, 4, 5}), of({3, 4, 4}), of({3, 2, 4, 4, 1}), of({3, 2, 4, 4}, dtype::i32), of({})})
-    EXPECT_THAT([&] { order({{"a", good}, {"skip", bad}}); }, ThrowsMessage<error>(HasSubstr("tensor 'skip' is "))) << to_string(bad.dims());
-  EXPECT_THAT([&] { order({{"a", of({3, 1, 4, 4})}, {"skip", good}}); },
-              ThrowsMessage<error>("[message] tensor 'a' is F32 [3, 1, 4, 4]; the model has F32 [3, 2, 4, 4]"));
+    EXPECT_THAT(
+        [&] {
+          order({{"a", good}, {"skip", bad}});
+        },
+        ThrowsMessage<error>(HasSubstr("tensor 'skip' is ")))
+        << to_string(bad.dims());
+  EXPECT_THAT(
+      [&] {
+        order({{"a", of({3, 1, 4, 4})}, {"skip", good}});
+      },
+      ThrowsMessage<error>("[message] tensor 'a' is F32 [3, 1, 4, 4]; the model has F32 [3, 2, 4, 4]"));
 }
 
 TEST_F(InModelOrder, LetsNoneThroughForGradientsOnly) {

@@ -17,7 +17,8 @@ public:
   }
   std::vector<std::int64_t> steps() const {
     std::vector<std::int64_t> all;
-    for (const auto& e : seen.steps) all.push_back(e.step);
+    for (const auto& e : seen.steps)
+      all.push_back(e.step);
     return all;
   }
   testing::recording_observer seen;
@@ -63,7 +64,8 @@ TEST_F(StepLog, SumsInMicrobatchOrderWhateverTheOrderOfArrival) {
     seen.steps.clear();
     auto log = log_of(4);
     log.begin_segment(0, 1);
-    for (const int m : order) log.add(0, m, {losses[static_cast<std::size_t>(m)], 1, 0, 0});
+    for (const int m : order)
+      log.add(0, m, {losses[static_cast<std::size_t>(m)], 1, 0, 0});
     sums.insert(seen.steps.at(0).loss);
   } while (std::next_permutation(order.begin(), order.end()));
   EXPECT_THAT(sums, ::testing::ElementsAre(0.25));
@@ -85,7 +87,8 @@ TEST_F(StepLog, CountsOnOverSegments) {
   auto log = log_of(1);
   for (const std::int64_t first : {0, 4}) {
     log.begin_segment(first, 2);
-    for (std::int64_t i = 0; i < 4; ++i) log.add(first + i, 0, {1, 8, 0, 0});
+    for (std::int64_t i = 0; i < 4; ++i)
+      log.add(first + i, 0, {1, 8, 0, 0});
     log.end_segment();
   }
   EXPECT_EQ(log.steps(), 8);

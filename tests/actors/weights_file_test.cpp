@@ -1,10 +1,9 @@
 // Weights files against a pipeline: what fits, what is told, and that nothing is half-loaded.
+#include "actors/digest.hpp"
 #include "actors/weights_file.hpp"
+#include "kernels/check.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_training.hpp"
-
-#include "actors/digest.hpp"
-#include "kernels/check.hpp"
 
 #include <gmock/gmock.h>
 
@@ -32,7 +31,8 @@ public:
 
   static named_tensors everything(pipeline& p, memory_pool& pool) {
     auto all = plain_weights(p, pool);
-    for (auto& s : p.stages) all.merge(mean_states(s, pool));
+    for (auto& s : p.stages)
+      all.merge(mean_states(s, pool));
     return all;
   }
   std::string hash(pipeline& p) { return sha256_of(everything(p, pool)); }
@@ -51,7 +51,8 @@ TEST_F(WeightsFile, ComesBackBitForBit) {
   EXPECT_NE(hash(*other), hash(*saved));
   EXPECT_EQ(read_weights(*other, file, false), "");
   EXPECT_EQ(hash(*other), hash(*saved));
-  for (const auto& r : other->stages[0].replicas) EXPECT_EQ(r.states[0].data<float>()[2], 3.5F) << "every replica's";
+  for (const auto& r : other->stages[0].replicas)
+    EXPECT_EQ(r.states[0].data<float>()[2], 3.5F) << "every replica's";
   const auto contents = read_safetensors(file, pool);
   EXPECT_EQ(contents.metadata.at("format"), "pt");
   EXPECT_TRUE(contents.tensors.contains("bn1.num_batches_tracked"));
@@ -68,19 +69,21 @@ TEST_F(WeightsFile, ListsWhatDoesNotFitAndLoadsNothing) {
   all["conv1.weight"] = filled({8, 3, 3, 3}, 0.25F);
   write_safetensors(file, all);
   const auto before = hash(*p);
-  EXPECT_THAT([&] { read_weights(*p, file, false); },
-              ThrowsMessage<usage_error>(
-                  AllOf(HasSubstr(file.string() + " does not fit tiny: missing (2): bn2.running_var, fc1.bias; unexpected "
-                                                  "(1): head.weight; of another shape or type (2): "),
-                        HasSubstr("fc2.weight is F32 [5, 15], wanted F32 [5, 16]"),
-                        HasSubstr("fc2.bias is I64 [5], wanted F32 [5]"), HasSubstr("--allow-partial"), Not(HasSubstr("\n")))));
+  EXPECT_THAT(
+      [&] { read_weights(*p, file, false); },
+      ThrowsMessage<usage_error>(
+          AllOf(HasSubstr(file.string() + " does not fit tiny: missing (2): bn2.running_var, fc1.bias; unexpected "
+                                          "(1): head.weight; of another shape or type (2): "),
+                HasSubstr("fc2.weight is F32 [5, 15], wanted F32 [5, 16]"),
+                HasSubstr("fc2.bias is I64 [5], wanted F32 [5]"), HasSubstr("--allow-partial"), Not(HasSubstr("\n")))));
   EXPECT_EQ(hash(*p), before);
 
   const auto note = read_weights(*p, file, true);
   EXPECT_THAT(note, HasSubstr("missing (2)"));
   const auto after = everything(*p, pool);
   EXPECT_EQ(after.at("conv1.weight").data<float>()[7], 0.25F);
-  EXPECT_EQ(sha256_of({{"x", after.at("fc2.weight")}}), sha256_of({{"x", plain_weights(*tiny_pipeline(1), pool).at("fc2.weight")}}))
+  EXPECT_EQ(sha256_of({{"x", after.at("fc2.weight")}}),
+            sha256_of({{"x", plain_weights(*tiny_pipeline(1), pool).at("fc2.weight")}}))
       << "what does not fit stays as it was";
 }
 
@@ -96,10 +99,12 @@ TEST_F(WeightsFile, MayLackTheCountOfBatches) {
 TEST_F(WeightsFile, ShortensALongList) {
   auto p = tiny_pipeline(1);
   named_tensors all = everything(*p, pool);
-  for (int i = 10; i < 30; ++i) all[std::string("x").append(std::to_string(i))] = filled({1}, 0);
+  for (int i = 10; i < 30; ++i)
+    all[std::string("x").append(std::to_string(i))] = filled({1}, 0);
   write_safetensors(file, all);
   EXPECT_THAT([&] { read_weights(*p, file, false); },
-              ThrowsMessage<usage_error>(AllOf(HasSubstr("unexpected (20): x10, "), HasSubstr("x17, ..."), Not(HasSubstr("x18")))));
+              ThrowsMessage<usage_error>(
+                  AllOf(HasSubstr("unexpected (20): x10, "), HasSubstr("x17, ..."), Not(HasSubstr("x18")))));
 }
 
 TEST_F(WeightsFile, TakesBf16) {

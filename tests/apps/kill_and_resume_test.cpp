@@ -17,16 +17,31 @@ namespace fs = std::filesystem;
 nlohmann::json summary_in(const fs::path& metrics) {
   std::istringstream lines(read_text(metrics));
   nlohmann::json last;
-  for (std::string line; std::getline(lines, line);) last = nlohmann::json::parse(line);
+  for (std::string line; std::getline(lines, line);)
+    last = nlohmann::json::parse(line);
   return last;
 }
 
 class KillAndResume : public ::testing::TestWithParam<std::vector<std::string>> {
 protected:
   std::vector<std::string> command(const char* name, std::vector<std::string> more) const {
-    std::vector<std::string> c{PROGRAMS "/lenet", "--data", "synthetic", "--synthetic-samples", "2048", "--batch", "16", "--epochs", "2",
-                               "--threads", "1", "--checkpoint", (folder_ / name).string(), "--checkpoint-every", "20",
-                               "--metrics", (folder_ / (std::string(name) + ".jsonl")).string()};
+    std::vector<std::string> c{PROGRAMS "/lenet",
+                               "--data",
+                               "synthetic",
+                               "--synthetic-samples",
+                               "2048",
+                               "--batch",
+                               "16",
+                               "--epochs",
+                               "2",
+                               "--threads",
+                               "1",
+                               "--checkpoint",
+                               (folder_ / name).string(),
+                               "--checkpoint-every",
+                               "20",
+                               "--metrics",
+                               (folder_ / (std::string(name) + ".jsonl")).string()};
     c.insert(c.end(), GetParam().begin(), GetParam().end());
     c.insert(c.end(), more.begin(), more.end());
     return c;
@@ -53,11 +68,11 @@ TEST_P(KillAndResume, LeavesTheBitsOfTheUninterruptedRun) {
   EXPECT_EQ(b["steps"], 256);
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedules, KillAndResume,
-                         ::testing::Values(std::vector<std::string>{"--stages", "2"},
-                                           std::vector<std::string>{"--replicas", "2,1"},
-                                           std::vector<std::string>{"--stages", "3", "--schedule", "1f1b", "--microbatches", "4"}),
-                         [](const auto& p) { return "Setting" + std::to_string(p.index); });
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, KillAndResume,
+    ::testing::Values(std::vector<std::string>{"--stages", "2"}, std::vector<std::string>{"--replicas", "2,1"},
+                      std::vector<std::string>{"--stages", "3", "--schedule", "1f1b", "--microbatches", "4"}),
+    [](const auto& p) { return "Setting" + std::to_string(p.index); });
 
 } // namespace
 } // namespace penstock::test

@@ -15,7 +15,8 @@ constexpr auto largest = std::numeric_limits<std::int64_t>::max();
 
 std::vector<std::int64_t> drains_of(const drain_plan& plan) {
   std::vector<std::int64_t> points;
-  for (std::int64_t done = 0; done < plan.total && points.size() < 100;) points.push_back(done = plan.next(done));
+  for (std::int64_t done = 0; done < plan.total && points.size() < 100;)
+    points.push_back(done = plan.next(done));
   return points;
 }
 
@@ -82,7 +83,8 @@ TEST(DrainPlan, TakesPeriodsLongerThanAnyRun) {
   for (const std::int64_t period : {largest, largest / 2, largest / 5 + 1}) {
     const drain_plan plan{.total = 12, .per_epoch = 5, .eval_every = period, .checkpoint_every = period};
     EXPECT_THAT(drains_of(plan), ElementsAre(12)) << period;
-    for (std::int64_t done = 0; done <= 12; ++done) EXPECT_FALSE(plan.evaluates_at(done)) << period << ", " << done;
+    for (std::int64_t done = 0; done <= 12; ++done)
+      EXPECT_FALSE(plan.evaluates_at(done)) << period << ", " << done;
   }
 }
 

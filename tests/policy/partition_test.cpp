@@ -1,6 +1,5 @@
 // Balanced cuts against all cuts, and what is kept together.
 #include "actors/policy/partition.hpp"
-
 #include "kernels/check.hpp"
 
 #include <gmock/gmock.h>
@@ -25,7 +24,8 @@ public:
   bool can_fuse_relu() const override { return !relu_; }
   double forward_flops(std::span<const tensor_spec>) const override { return flops_; }
   forward_result forward(run_context&, std::span<tensor>, std::span<const tensor>) const override { return {}; }
-  backward_result backward(run_context&, std::span<tensor>, std::span<const tensor>, std::span<const tensor>) const override {
+  backward_result backward(run_context&, std::span<tensor>, std::span<const tensor>,
+                           std::span<const tensor>) const override {
     return {};
   }
 
@@ -39,7 +39,8 @@ model chain(const std::vector<double>& work) {
   model_builder b("chain", {1});
   auto x = b.input();
   for (std::size_t i = 0; i < work.size(); ++i)
-    x = b.add(std::string("l").append(std::to_string(i)), std::make_shared<work_layer>(std::abs(work[i]), work[i] < 0), {x});
+    x = b.add(std::string("l").append(std::to_string(i)), std::make_shared<work_layer>(std::abs(work[i]), work[i] < 0),
+              {x});
   return b.build(x);
 }
 
@@ -48,7 +49,8 @@ double largest_stage(const std::vector<double>& work, const std::vector<int>& cu
   for (std::size_t s = 0; s < cuts.size(); ++s) {
     const auto end = s + 1 < cuts.size() ? static_cast<std::size_t>(cuts[s + 1]) : work.size();
     double own = 0;
-    for (auto l = static_cast<std::size_t>(cuts[s]); l < end; ++l) own += 3 * std::abs(work[l]) + 10;
+    for (auto l = static_cast<std::size_t>(cuts[s]); l < end; ++l)
+      own += 3 * std::abs(work[l]) + 10;
     largest = std::max(largest, own / replicas[s]);
   }
   return largest;
@@ -78,9 +80,11 @@ TEST(BalancedCuts, AreAsGoodAsTheBestOfAll) {
   std::uniform_int_distribution<int> replicas_of(1, 3);
   for (int round = 0; round < 300; ++round) {
     std::vector<double> work(static_cast<std::size_t>(1 + round % 8));
-    for (auto& w : work) w = (random() % 3 == 0 ? -1 : 1) * work_of(random);
+    for (auto& w : work)
+      w = (random() % 3 == 0 ? -1 : 1) * work_of(random);
     std::vector<int> replicas(1 + random() % work.size());
-    for (auto& r : replicas) r = replicas_of(random);
+    for (auto& r : replicas)
+      r = replicas_of(random);
     const auto cuts = balanced_cuts(chain(work), replicas);
     ASSERT_EQ(cuts.size(), replicas.size());
     EXPECT_EQ(cuts.front(), 0);
@@ -112,8 +116,12 @@ TEST(BalancedCuts, LoadTheOtherStagesEvenlyToo) {
 }
 
 TEST(BalancedCuts, RefuseMoreStagesThanLayers) {
-  EXPECT_THAT([] { balanced_cuts(chain({1, 1}), {1, 1, 1}); },
-              ::testing::ThrowsMessage<usage_error>("chain has 2 layers; 3 stages were asked for, and each needs at least one"));
+  EXPECT_THAT(
+      [] {
+        balanced_cuts(chain({1, 1}), {1, 1, 1});
+      },
+      ::testing::ThrowsMessage<usage_error>(
+          "chain has 2 layers; 3 stages were asked for, and each needs at least one"));
 }
 
 TEST(LayerRange, NamesFirstAndLast) {

@@ -16,14 +16,18 @@ float of_bits(std::uint32_t bits) {
 }
 
 TEST(Dtype, NamesAndSizesAreSafetensors) {
-  for (const auto& [type, name, size] : {std::tuple{dtype::f32, "F32", 4U}, {dtype::bf16, "BF16", 2U}, {dtype::i64, "I64", 8U},
-                                         {dtype::i32, "I32", 4U}, {dtype::u8, "U8", 1U}}) {
+  for (const auto& [type, name, size] : {std::tuple{dtype::f32, "F32", 4U},
+                                         {dtype::bf16, "BF16", 2U},
+                                         {dtype::i64, "I64", 8U},
+                                         {dtype::i32, "I32", 4U},
+                                         {dtype::u8, "U8", 1U}}) {
     EXPECT_EQ(name_of(type), name);
     EXPECT_EQ(size_of(type), size);
     EXPECT_EQ(dtype_named(name), type);
     EXPECT_EQ(is_floating(type), type == dtype::f32 || type == dtype::bf16);
   }
-  for (const auto* unknown : {"", "f32", "F64", "F16", "BF16 "}) EXPECT_EQ(dtype_named(unknown), std::nullopt) << unknown;
+  for (const auto* unknown : {"", "f32", "F64", "F16", "BF16 "})
+    EXPECT_EQ(dtype_named(unknown), std::nullopt) << unknown;
   EXPECT_THROW(size_of(static_cast<dtype>(9)), std::logic_error);
 }
 
@@ -42,7 +46,8 @@ TEST(Bf16, KeepsInfinityAndNan) {
   constexpr auto infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(float_from_bf16(bf16_from_float(infinity)), infinity);
   EXPECT_EQ(float_from_bf16(bf16_from_float(-infinity)), -infinity);
-  EXPECT_EQ(float_from_bf16(bf16_from_float(std::numeric_limits<float>::max())), infinity) << "nearest is beyond the largest";
+  EXPECT_EQ(float_from_bf16(bf16_from_float(std::numeric_limits<float>::max())), infinity)
+      << "nearest is beyond the largest";
   for (const std::uint32_t nan : {0x7fc00000U, 0x7f800001U, 0xff80ffffU, 0x7fffffffU, 0xffffffffU})
     EXPECT_TRUE(std::isnan(float_from_bf16(bf16_from_float(of_bits(nan))))) << std::hex << nan;
 }

@@ -1,7 +1,6 @@
 // Blocks: counted by use, recycled, aligned, given back; from many threads.
-#include "kernels/memory_pool.hpp"
-
 #include "kernels/check.hpp"
+#include "kernels/memory_pool.hpp"
 
 #include <gmock/gmock.h>
 
@@ -89,11 +88,14 @@ TEST(MemoryPool, GivesEachBufferBytesOfItsOwn) {
   for (int i = 0; i < 400; ++i) {
     auto b = pool.allocate(1 + random() % 9000, memory_use::scratch);
     std::memset(b.data(), static_cast<int>(b.size() % 251), b.size());
-    if (held.size() < 40) held.push_back(std::move(b));
-    else held[random() % held.size()] = std::move(b);
+    if (held.size() < 40)
+      held.push_back(std::move(b));
+    else
+      held[random() % held.size()] = std::move(b);
   }
   for (const auto& b : held)
-    EXPECT_TRUE(std::all_of(b.data(), b.data() + b.size(), [&](std::byte x) { return x == std::byte(b.size() % 251); }));
+    EXPECT_TRUE(
+        std::all_of(b.data(), b.data() + b.size(), [&](std::byte x) { return x == std::byte(b.size() % 251); }));
 }
 
 TEST(MemoryPool, TrimGivesBackWhatNobodyUses) {
@@ -125,8 +127,9 @@ TEST(MemoryPool, RefusesSizesThatNoMachineHas) {
   pool.allocate(10, memory_use::scratch); // a free block that a size gone round would find
   constexpr auto largest = std::numeric_limits<std::size_t>::max();
   for (const std::size_t bytes : {largest, largest - 3, largest - 2 * mebibyte + 2, largest / 2 + 1})
-    EXPECT_THAT([&] { pool.allocate(bytes, memory_use::scratch); },
-                ::testing::ThrowsMessage<error>(::testing::HasSubstr("no room for " + std::to_string(bytes) + " bytes")));
+    EXPECT_THAT(
+        [&] { pool.allocate(bytes, memory_use::scratch); },
+        ::testing::ThrowsMessage<error>(::testing::HasSubstr("no room for " + std::to_string(bytes) + " bytes")));
   EXPECT_EQ(pool.usage().total_live_bytes, 0);
   EXPECT_EQ(pool.usage().total_peak_bytes, 10);
 }
@@ -154,15 +157,19 @@ TEST(MemoryPool, KeepsItsBooksFromManyThreads) {
       std::vector<buffer> held(8);
       for (int i = 0; i < 3000; ++i) {
         auto& slot = held[random() % held.size()];
-        slot = random() % 9 == 0 ? shared : pool.allocate(1 + random() % 5000, memory_use{static_cast<std::uint8_t>(random() % 5)});
+        slot = random() % 9 == 0
+                   ? shared
+                   : pool.allocate(1 + random() % 5000, memory_use{static_cast<std::uint8_t>(random() % 5)});
         if (slot.identity() != shared.identity()) slot.data()[slot.size() - 1] = std::byte{1};
         if (i % 1000 == 999) pool.trim();
       }
     });
-  for (auto& t : threads) t.join();
+  for (auto& t : threads)
+    t.join();
   EXPECT_EQ(shared.use_count(), 1);
   EXPECT_EQ(pool.usage().total_live_bytes, 64);
-  for (std::size_t u = 1; u < memory_use_count; ++u) EXPECT_EQ(pool.usage().live_bytes[u], 0);
+  for (std::size_t u = 1; u < memory_use_count; ++u)
+    EXPECT_EQ(pool.usage().live_bytes[u], 0);
   pool.trim();
   EXPECT_EQ(pool.usage().reserved_bytes, 64);
 }

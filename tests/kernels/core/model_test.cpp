@@ -1,8 +1,7 @@
 // The graph that a builder makes, what crosses its cuts, and what the builder refuses.
-#include "kernels/model.hpp"
-
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model.hpp"
 
 #include <gmock/gmock.h>
 
@@ -25,16 +24,19 @@ public:
   std::vector<tensor_spec> infer(std::span<const tensor_spec> in) const override { return {outputs_, in[0]}; }
   std::vector<parameter_spec> parameters(std::span<const tensor_spec>) const override {
     std::vector<parameter_spec> specs;
-    for (const auto& n : parameters_) specs.push_back({n, {2}, {}});
+    for (const auto& n : parameters_)
+      specs.push_back({n, {2}, {}});
     return specs;
   }
   std::vector<state_spec> states(std::span<const tensor_spec>) const override {
     std::vector<state_spec> specs;
-    for (const auto& n : states_) specs.push_back({n, dtype::f32, {2}, 0});
+    for (const auto& n : states_)
+      specs.push_back({n, dtype::f32, {2}, 0});
     return specs;
   }
   forward_result forward(run_context&, std::span<tensor>, std::span<const tensor>) const override { return {}; }
-  backward_result backward(run_context&, std::span<tensor>, std::span<const tensor>, std::span<const tensor>) const override {
+  backward_result backward(run_context&, std::span<tensor>, std::span<const tensor>,
+                           std::span<const tensor>) const override {
     return {};
   }
 
@@ -50,7 +52,8 @@ layer_ptr any(std::size_t outputs, std::vector<std::string> parameters = {}, std
 
 std::vector<std::string> names_crossing(const model& m, int cut) {
   std::vector<std::string> names;
-  for (const auto id : m.crossing(cut)) names.push_back(m.value(id).name);
+  for (const auto id : m.crossing(cut))
+    names.push_back(m.value(id).name);
   return names;
 }
 
@@ -138,8 +141,9 @@ TEST(ModelBuilder, RefusesAValueOfNoLayer) {
 TEST(ModelBuilder, RefusesAnOutputThatIsNoClassifiers) {
   model_builder b("net", {3, 8, 8});
   const auto x = b.add("r", layers::relu(), {b.input()});
-  EXPECT_THAT([&] { b.build(x); },
-              ThrowsMessage<usage_error>("net: the output r has shape [1, 3, 8, 8]; a classifier's output is [N, classes]"));
+  EXPECT_THAT(
+      [&] { b.build(x); },
+      ThrowsMessage<usage_error>("net: the output r has shape [1, 3, 8, 8]; a classifier's output is [N, classes]"));
 }
 
 TEST(ModelBuilder, RefusesTwoParametersOrStatesOfOneName) {

@@ -1,10 +1,9 @@
 // A stage's arithmetic: the same bits however a network is cut or fused, and who gets which gradient.
-#include "kernels/segment.hpp"
-
 #include "kernels/check.hpp"
 #include "kernels/device.hpp"
 #include "kernels/initialise.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/segment.hpp"
 #include "kernels/stream.hpp"
 
 #include <gmock/gmock.h>
@@ -42,7 +41,8 @@ tensor random_activation(backend& ops, shape dims, unsigned seed) {
   std::mt19937 random(seed);
   auto t = ops.allocate(dtype::f32, dims, memory_use::activations);
   std::uniform_real_distribution<float> value(-1, 1);
-  for (std::int64_t i = 0; i < t.elements(); ++i) t.data<float>()[i] = value(random);
+  for (std::int64_t i = 0; i < t.elements(); ++i)
+    t.data<float>()[i] = value(random);
   return dims.size() == 4 ? ops.reorder(t, ops.activation_format(dims), memory_use::activations) : t;
 }
 
@@ -53,7 +53,8 @@ public:
   chained(std::shared_ptr<const model> m, std::vector<int> cuts) : model_(std::move(m)) {
     cuts.insert(cuts.begin(), 0);
     cuts.push_back(static_cast<int>(model_->layers().size()));
-    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) stages_.emplace_back(model_, cuts[i], cuts[i + 1]);
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
+      stages_.emplace_back(model_, cuts[i], cuts[i + 1]);
   }
 
   step_result train(backend& ops, std::int64_t batch, int microbatches) {
@@ -106,8 +107,10 @@ private:
       gradients_[s].resize(formats.size());
       for (const auto& st : stages_[s].states()) {
         auto t = ops.allocate(st.spec.type, st.spec.dims, memory_use::optimizer_state);
-        if (t.type() == dtype::i64) std::fill_n(t.data<std::int64_t>(), t.elements(), 0);
-        else std::fill_n(t.data<float>(), t.elements(), st.spec.initial);
+        if (t.type() == dtype::i64)
+          std::fill_n(t.data<std::int64_t>(), t.elements(), 0);
+        else
+          std::fill_n(t.data<float>(), t.elements(), st.spec.initial);
         states_[s].push_back(t);
       }
     }
@@ -163,7 +166,8 @@ TEST_P(SegmentCuts, ChangeNoBit) {
   const int layers = static_cast<int>(m->layers().size());
   const auto whole = train(m, {});
   EXPECT_GT(whole.values.size(), 15U);
-  for (int a = 1; a < layers; ++a) expect_same_bits(train(m, {a}), whole, "cut at " + std::to_string(a));
+  for (int a = 1; a < layers; ++a)
+    expect_same_bits(train(m, {a}), whole, "cut at " + std::to_string(a));
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) {
     std::vector<int> cuts;
@@ -172,7 +176,8 @@ TEST_P(SegmentCuts, ChangeNoBit) {
     expect_same_bits(train(m, cuts), whole, "cuts at " + ::testing::PrintToString(cuts));
   }
   std::vector<int> everywhere;
-  for (int c = 1; c < layers; ++c) everywhere.push_back(c);
+  for (int c = 1; c < layers; ++c)
+    everywhere.push_back(c);
   expect_same_bits(train(m, everywhere), whole, "a stage for each layer: nothing is fused");
 }
 
@@ -206,10 +211,12 @@ public:
   backward_result backward(run_context& c, std::span<tensor> dy, std::span<const tensor>,
                            std::span<const tensor> saved) const override {
     std::string line = name_ + ":";
-    for (const auto& g : dy) line += g ? " " + std::to_string(static_cast<int>(g.data<float>()[0])) : " none";
+    for (const auto& g : dy)
+      line += g ? " " + std::to_string(static_cast<int>(g.data<float>()[0])) : " none";
     log_->lines.push_back(line + (saved.empty() ? " (nothing saved)" : ""));
     backward_result result;
-    for (const bool wanted : c.need_input_gradient) result.input_gradients.push_back(wanted ? dy[0] : tensor{});
+    for (const bool wanted : c.need_input_gradient)
+      result.input_gradients.push_back(wanted ? dy[0] : tensor{});
     if (parameter_) {
       result.weight_gradients.push_back(c.ops.allocate(dtype::f32, {2}, memory_use::gradients));
       c.ops.fill(result.weight_gradients.back(), 1);
@@ -239,12 +246,14 @@ public:
   }
   static std::vector<tensor> weights_of(backend& ops, const segment& s) {
     std::vector<tensor> weights;
-    for (const auto& p : s.parameters()) weights.push_back(filled(ops, p.spec.dims, 1));
+    for (const auto& p : s.parameters())
+      weights.push_back(filled(ops, p.spec.dims, 1));
     return weights;
   }
   static std::vector<std::string> names(const segment& s, const std::vector<value_id>& ids) {
     std::vector<std::string> all;
-    for (const auto id : ids) all.push_back(s.whole().value(id).name);
+    for (const auto id : ids)
+      all.push_back(s.whole().value(id).name);
     return all;
   }
 };
@@ -258,7 +267,8 @@ TEST_F(Segment, SumsReadersInReverseOrderAlsoWhereTheyLieInOtherStages) {
     const auto x = b.add("first", layers::add(), {v, v});
     const auto y = b.add("second", layers::add(), {x, v});
     const auto z = b.add("third", layers::add(), {v, y});
-    const auto m = std::make_shared<const model>(b.build(b.add("out", linear({.in_features = 2, .out_features = 3}), {z})));
+    const auto m =
+        std::make_shared<const model>(b.build(b.add("out", linear({.in_features = 2, .out_features = 3}), {z})));
     work->run([&](backend& ops) {
       const auto one = chained(m, {}).train(ops, 3, 1);
       expect_same_bits(chained(m, cuts).train(ops, 3, 1), one, ::testing::PrintToString(cuts));
@@ -285,7 +295,8 @@ TEST_F(Segment, PassesOnWhatOnlyGoesThrough) {
     EXPECT_EQ(out[1].data<float>()[0], 5);
     EXPECT_EQ(out[2].data<float>()[0], 1);
     std::vector<tensor> gradients(1);
-    const auto in = s.backward(ops, {}, {{}, filled(ops, {3, 2}, 10), filled(ops, {3, 2}, 7)}, weights, std::move(kept), gradients);
+    const auto in =
+        s.backward(ops, {}, {{}, filled(ops, {3, 2}, 10), filled(ops, {3, 2}, 7)}, weights, std::move(kept), gradients);
     ASSERT_EQ(in.size(), 2U);
     EXPECT_FALSE(in[0]);
     EXPECT_EQ(in[1].data<float>()[0], 17);
@@ -337,7 +348,8 @@ TEST_F(Segment, SkipsWhatGetsNoGradient) {
     const auto in = s.backward(ops, {}, {tensor{}}, weights, std::move(again), none);
     EXPECT_TRUE(log->lines.empty());
     EXPECT_FALSE(in[0]);
-    for (const auto& g : none) EXPECT_FALSE(g);
+    for (const auto& g : none)
+      EXPECT_FALSE(g);
   });
 }
 
@@ -392,7 +404,8 @@ TEST_F(Segment, AddsGradientsApartThatALayerHandsOutAsOneTensor) {
       s.forward(ops, {}, {filled(ops, {1, 2}, 1)}, weights, {}, &kept);
       sent.push_back(s.backward(ops, {}, {filled(ops, {1, 2}, value)}, weights, std::move(kept), gradients).at(0));
     }
-    for (const auto& g : gradients) EXPECT_EQ(g.data<float>()[0], 7);
+    for (const auto& g : gradients)
+      EXPECT_EQ(g.data<float>()[0], 7);
     EXPECT_EQ(sent[0].data<float>()[0], 1) << "a gradient already sent to the stage before";
   });
 }

@@ -1,8 +1,7 @@
 // Waiting for one piece of work, whatever stream does it.
-#include "kernels/stream.hpp"
-
 #include "kernels/check.hpp"
 #include "kernels/reference/reference_backend.hpp"
+#include "kernels/stream.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +14,8 @@ namespace {
 class thread_stream : public stream {
 public:
   ~thread_stream() override {
-    for (auto& t : threads_) t.join();
+    for (auto& t : threads_)
+      t.join();
   }
   void post(work job, completion done) override {
     threads_.emplace_back([this, job = std::move(job), done = std::move(done)]() mutable {

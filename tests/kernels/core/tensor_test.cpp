@@ -1,7 +1,6 @@
 // Tensor handles: what they share, and what they refuse.
-#include "kernels/tensor.hpp"
-
 #include "kernels/check.hpp"
+#include "kernels/tensor.hpp"
 
 #include <gmock/gmock.h>
 
@@ -70,11 +69,31 @@ TEST(Tensor, IsReadAsItsOwnTypeOnly) {
     EXPECT_EQ(static_cast<void*>(t.data<decltype(right)>()), t.raw());
     EXPECT_EQ(t.bytes(), 2 * sizeof right);
     int refused = 0;
-    try { t.data<float>(); } catch (const std::logic_error&) { ++refused; }
-    try { t.data<std::uint16_t>(); } catch (const std::logic_error&) { ++refused; }
-    try { t.data<std::int64_t>(); } catch (const std::logic_error&) { ++refused; }
-    try { t.data<std::int32_t>(); } catch (const std::logic_error&) { ++refused; }
-    try { t.data<std::uint8_t>(); } catch (const std::logic_error&) { ++refused; }
+    try {
+      t.data<float>();
+    } catch (const std::logic_error&) {
+      ++refused;
+    }
+    try {
+      t.data<std::uint16_t>();
+    } catch (const std::logic_error&) {
+      ++refused;
+    }
+    try {
+      t.data<std::int64_t>();
+    } catch (const std::logic_error&) {
+      ++refused;
+    }
+    try {
+      t.data<std::int32_t>();
+    } catch (const std::logic_error&) {
+      ++refused;
+    }
+    try {
+      t.data<std::uint8_t>();
+    } catch (const std::logic_error&) {
+      ++refused;
+    }
     EXPECT_EQ(refused, 4) << name_of(type);
   };
   check_all(dtype::f32, float{});

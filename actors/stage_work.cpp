@@ -1,0 +1,28 @@
+// Runs one job of a stage replica on its stream.
+#include "actors/stage_work.hpp"
+
+namespace penstock::actors {
+
+void stage_work::compute(backend& ops, stage_job& job) {
+  const auto& parts = context->services.parts;
+  job.begin_ns = trace_recorder::now_ns();
+  if (job.what == stage_job::kind::backward) {
+    job.outputs = compute_backward(ops, parts, *unit, std::move(job.inputs), *job.weights, *job.record, *job.gradients);
+    job.gradients.reset();
+  } else {
+    auto result =
+        job.what == stage_job::kind::forward
+            ? compute_forward(ops, parts, *unit, *own, std::move(job.inputs), job.labels, *job.record)
+            : compute_evaluation(ops, parts, *unit, std::move(job.inputs), job.labels, *job.weights, evaluation_states);
+    job.outputs = std::move(result.outputs);
+    job.metrics = result.metrics;
+    if (job.record && !job.stashes_weights) job.record->weights.reset();
+  }
+  job.record.reset();
+  job.weights.reset();
+  job.labels = {};
+  job.end_ns = trace_recorder::now_ns();
+  trace.computed(job);
+}
+
+} // namespace penstock::actors
