@@ -142,10 +142,10 @@ tensor mean_of(std::span<const tensor> replicas, memory_pool& pool) {
       std::int64_t sum = 0;
       for (const auto& r : replicas)
         sum += r.data<std::int64_t>()[i];
-      mean.data<std::int64_t>()[i] = sum / count;
+      mean.data<std::int64_t>()[i] = sum / count - (sum % count < 0 ? 1 : 0);
     } else {
-      float sum = 0;
-      for (const auto& r : replicas)
+      float sum = first.data<float>()[i];
+      for (const auto& r : replicas.subspan(1))
         sum += r.data<float>()[i];
       mean.data<float>()[i] = count == 1 ? sum : sum / static_cast<float>(count);
     }

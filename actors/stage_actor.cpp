@@ -248,7 +248,7 @@ void stage_replica::run_forward(const planner::action& a) {
     job->labels = std::move(l.labels);
     job->record->id.minibatch_samples = l.minibatch_samples;
   }
-  if (m.samples > 0) job->inputs = in_model_order(unit_->layers->whole(), unit_->layers->inputs(), m.tensors, false);
+  if (m.samples > 0) job->inputs = in_model_order(unit_->layers->whole(), unit_->layers->inputs(), m.tensors, m.samples, false);
   m.tensors.clear();
   job->record->weights = versions_.at(a.version);
   job->version = job->record->weights->version;
@@ -270,7 +270,7 @@ void stage_replica::run_backward(const planner::action& a) {
   job->version = job->weights->version;
   if (!unit_->is_last) {
     auto m = gradients_in_.take(a.minibatch, a.microbatch);
-    job->inputs = in_model_order(unit_->layers->whole(), unit_->layers->outputs(), m.tensors, true);
+    job->inputs = in_model_order(unit_->layers->whole(), unit_->layers->outputs(), m.tensors, job->samples, true);
   }
   auto& sum = gradients_[group_of(a)];
   if (!sum) sum = std::make_shared<std::vector<tensor>>(unit_->layers->parameters().size());
@@ -387,7 +387,7 @@ void stage_replica::pump_evaluation() {
     job->what = stage_job::kind::evaluate;
     job->key = m.key;
     job->samples = m.samples;
-    job->inputs = in_model_order(unit_->layers->whole(), unit_->layers->inputs(), m.tensors, false);
+    job->inputs = in_model_order(unit_->layers->whole(), unit_->layers->inputs(), m.tensors, m.samples, false);
     if (unit_->is_last) job->labels = labels_.take(ready->first, ready->second).labels;
     job->weights = evaluation_weights_;
     job->version = evaluation_weights_->version;

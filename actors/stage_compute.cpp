@@ -4,6 +4,7 @@
 #include "kernels/check.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 namespace penstock::actors {
@@ -131,6 +132,7 @@ void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_op
   if (order.keep_gradients) keep_first_gradients(ops, s, order.gradient_scale, gradients);
   // Only this thread can make another handle of the newest version, so a count of one cannot change under us.
   const bool in_place = s.weights.use_count() == 1;
+  std::atomic_thread_fence(std::memory_order_acquire); // readers on other streams are behind us
   auto next = in_place ? s.weights : std::make_shared<weight_set>();
   if (!in_place) next->tensors.resize(s.weights->tensors.size());
   for (std::size_t i = 0; i < next->tensors.size(); ++i) {
@@ -144,8 +146,13 @@ void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_op
         overwrite ? weight : ops.allocate(weight.type(), weight.dims(), memory_use::weights, weight.format());
     const auto& spec = s.layers->parameters()[i].spec;
     const bool decay = options.decay_norm_bias || !spec.norm_or_bias;
-    p.step->step(ops, order.learning_rate, order.gradient_scale, decay, weight, gradients[i], s.optimizer_states[i],
-                 target);
+    const bool finite = p.step->step(ops, order.learning_rate, order.gradient_scale, decay, weight, gradients[i],
+                                     s.optimizer_states[i], target);
+    // A layer may swallow what is not finite (ReLU of NaN), so that no loss shows it; its gradients cannot.
+    if (!finite && options.stop_on_nonfinite)
+      throw error("[training] the weights are not finite after an update: stage " + std::to_string(s.index) +
+                  ", parameter " + s.layers->parameters()[i].name + ", minibatch " +
+                  std::to_string(order.first_minibatch) + ", weight version " + std::to_string(s.weights->version + 1));
     next->tensors[i] = std::move(target);
   }
   next->version = s.weights->version + 1;

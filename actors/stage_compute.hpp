@@ -60,6 +60,7 @@ std::vector<double> gradient_squares(backend& ops, std::span<const tensor> gradi
 float clip_factor(double norm, double clip);
 
 /// Makes the stage's next weight version: in place when nobody else holds the newest, else into recycled buffers.
+/// Throws error when a weight is no longer finite, unless options.stop_on_nonfinite is off.
 void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_options& options,
                     const update_order& order, std::span<const tensor> gradients);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/messages.hpp"
+#include "kernels/check.hpp"
 #include "kernels/segment.hpp"
 
 #include <map>
@@ -9,10 +10,11 @@
 
 namespace penstock::actors {
 
-/// Tensors in the order in which the segment wants them, checked against the model. Throws penstock::error for a name
-/// that is missing or unexpected, and for another type or shape. "none" tensors are let through for gradients.
+/// Tensors in the order in which the segment wants them, checked against the model and the message's sample count.
+/// Throws penstock::error for a name that is missing or unexpected, and for another type or shape. "none" tensors are
+/// let through for gradients.
 std::vector<tensor> in_model_order(const model& m, const std::vector<value_id>& wanted,
-                                   const std::vector<named_tensor>& got, bool none_allowed);
+                                   const std::vector<named_tensor>& got, std::int64_t samples, bool none_allowed);
 std::vector<named_tensor> with_names(const model& m, const std::vector<value_id>& ids, std::vector<tensor> tensors);
 std::int64_t total_bytes(const std::vector<named_tensor>& tensors);
 
@@ -58,6 +60,7 @@ void keyed_inbox<Message>::put(const Message& m, std::size_t bound, const char* 
 template <class Message>
 Message keyed_inbox<Message>::take(std::int64_t minibatch, std::int32_t microbatch) {
   auto node = held_.extract({minibatch, microbatch});
+  check(!node.empty(), "took a message that has not come");
   last_taken_ = std::max(last_taken_.value_or(node.key()), node.key());
   return std::move(node.mapped());
 }

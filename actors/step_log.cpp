@@ -1,6 +1,8 @@
 // Step events and rates.
 #include "actors/step_log.hpp"
 
+#include "kernels/check.hpp"
+
 namespace penstock::actors {
 
 namespace {
@@ -17,9 +19,11 @@ void step_log::begin_segment(std::int64_t first_minibatch, std::int64_t in_fligh
   steady_segment_samples_ = 0;
   begun_ = clock::now();
   recent_.clear();
+  pending_.clear();
 }
 
 void step_log::add(std::int64_t minibatch, std::int32_t microbatch, const loss_metrics& metrics) {
+  check(minibatch >= next_, "a loss of a minibatch that is already reported");
   pending_[minibatch].parts[microbatch] = metrics;
   while (!pending_.empty() && pending_.begin()->first == next_ &&
          pending_.begin()->second.parts.size() == static_cast<std::size_t>(microbatches_)) {

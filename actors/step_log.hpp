@@ -24,7 +24,8 @@ public:
   std::int64_t samples() const { return samples_; }
   double seconds() const { return seconds_; } ///< spent in segments
   double samples_per_s() const { return seconds_ > 0 ? static_cast<double>(samples_) / seconds_ : 0; }
-  /// From the first minibatch that found the pipeline full to the last: without filling; 0 when runs were too short.
+  /// From the first minibatch that found the pipeline full to the last: without filling; samples_per_s() when runs
+  /// were too short.
   double steady_samples_per_s() const {
     return steady_seconds_ > 0 ? steady_samples_ / steady_seconds_ : samples_per_s();
   }

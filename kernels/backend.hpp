@@ -168,10 +168,11 @@ public:
                                                 float label_smoothing, float scale) = 0;
 
   // -- optimizers: one fused pass; `next` may be the same tensor as `weight` ----
+  // True when every value written into `next` is finite.
 
-  virtual void sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
+  virtual bool sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
                         tensor& next) = 0; // momentum: none when args.momentum is 0; zeros before the first step
-  virtual void adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
+  virtual bool adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
                           tensor& second_moment, tensor& next) = 0;
   /// Sum of squares in double; the same for any thread count.
   virtual double sum_of_squares(const tensor& x) = 0;

@@ -5,6 +5,7 @@
 #include "kernels/memory_pool.hpp"
 #include "kernels/shape.hpp"
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -52,7 +53,11 @@ public:
   const buffer& storage() const { return storage_; }
 
   /// True when no other handle shares the bytes, so that they may be overwritten.
-  bool is_unique() const { return storage_.use_count() == 1; }
+  bool is_unique() const {
+    if (storage_.use_count() != 1) return false;
+    std::atomic_thread_fence(std::memory_order_acquire); // what other threads read before they let go is behind us
+    return true;
+  }
 
   /// The same plain bytes under another shape of as many elements.
   tensor reshaped(shape dims) const;

@@ -2,7 +2,7 @@
 
     python tools/bench_step.py --build build [--torch FOLDER] [--models resnet50 vgg16] [--threads 1 2] [--rounds 10]
 
-FOLDER is where `pip install --target FOLDER torch --index-url https://download.pytorch.org/whl/cpu` put PyTorch; leave it
+FOLDER is where `pip install --target FOLDER torch` put PyTorch; leave it
 out when the python that runs this has it. A step is forward, backward and SGD with momentum, in f32. PyTorch runs in its
 default and in its channels_last layout, with its plain and its fused optimizer; the best of them counts.
 """

@@ -101,8 +101,7 @@ std::array<float, Block> of_channels(const tensor& values, const norm_extent& e,
   return some;
 }
 template <int Block>
-void to_channels(const std::array<float, Block>& some, const norm_extent& e, std::int64_t block,
-                 const tensor& values) {
+void to_channels(const std::array<float, Block>& some, const norm_extent& e, std::int64_t block, const tensor& values) {
   std::copy_n(some.data(), std::min<std::int64_t>(Block, e.channels - block * Block),
               values.data<float>() + block * Block);
 }
@@ -114,22 +113,25 @@ void train_forward(const batch_norm_args& args, const norm_extent& e, std::vecto
   float* out = result.y.data<float>();
   std::vector<forward_constants<Block>> constants(static_cast<std::size_t>(e.blocks));
   forward_constants<Block>* of_block = constants.data();
-  const auto origin_of = [=, &e](std::int64_t b) __attribute__((always_inline)) {
+  const auto origin_of = [ =, &e ](std::int64_t b) __attribute__((always_inline)) {
     std::array<double, Block> origin; // the first value of each channel, so that one that never varies has no variance
     for (int c = 0; c < Block; ++c)
       origin[static_cast<std::size_t>(c)] = in[b * e.rows * Block + c];
     return origin;
   };
-  const auto gather = [=, &e](std::int64_t b, std::int64_t p) __attribute__((always_inline)) {
+  const auto gather = [ =, &e ](std::int64_t b, std::int64_t p) __attribute__((always_inline)) {
     const auto origin = origin_of(b);
     channel_sums<Block> sums;
-    e.for_part(b, p, [&](std::int64_t row, std::int64_t rows) __attribute__((always_inline)) {
-      add_values<Block>(in + row * Block, rows, origin.data(), sums);
-    });
+    std::int64_t rows_before = 0;
+    e.for_part(
+        b, p, [&](std::int64_t row, std::int64_t rows) __attribute__((always_inline)) {
+          add_values<Block>(in + row * Block, rows, rows_before, origin.data(), sums);
+          rows_before += rows;
+        });
     return sums;
   };
-  const auto finish = [&, count = e.count()](std::int64_t b, const channel_sums<Block>& sums)
-                          __attribute__((always_inline)) {
+  const auto finish =
+      [&, count = e.count() ](std::int64_t b, const channel_sums<Block>& sums) __attribute__((always_inline)) {
     const auto origin = origin_of(b);
     const auto scales = of_channels<Block>(scale, e, b), shifts = of_channels<Block>(shift, e, b);
     std::array<float, Block> means, variances;
@@ -151,10 +153,11 @@ void train_forward(const batch_norm_args& args, const norm_extent& e, std::vecto
       std::memcpy(gates + Block, of_block[b].shift.data(), sizeof(float) * Block);
     }
   };
-  const auto emit = [=, &e](std::int64_t b, std::int64_t p) __attribute__((always_inline)) {
-    e.for_part(b, p, [&](std::int64_t row, std::int64_t rows) __attribute__((always_inline)) {
-      normalise<Block, Relu>(in + row * Block, rows, of_block[b], out + row * Block);
-    });
+  const auto emit = [ =, &e ](std::int64_t b, std::int64_t p) __attribute__((always_inline)) {
+    e.for_part(
+        b, p, [&](std::int64_t row, std::int64_t rows) __attribute__((always_inline)) {
+          normalise<Block, Relu>(in + row * Block, rows, of_block[b], out + row * Block);
+        });
   };
   for_blocks<Block>(e, storage, gather, finish, emit);
 }
@@ -175,15 +178,16 @@ void train_backward(const batch_norm_args& args, const norm_extent& e, std::vect
       std::memcpy(of_block[b].gate_shift.data(), gates + Block, sizeof(float) * Block);
     }
   }
-  const auto gather = [=, &e](std::int64_t b, std::int64_t p) __attribute__((always_inline)) {
+  const auto gather = [ =, &e ](std::int64_t b, std::int64_t p) __attribute__((always_inline)) {
     channel_sums<Block> sums;
-    e.for_part(b, p, [&](std::int64_t row, std::int64_t rows) __attribute__((always_inline)) {
-      add_gradients<Block, Relu>(in + row * Block, gradient + row * Block, rows, of_block[b], sums);
-    });
+    e.for_part(
+        b, p, [&](std::int64_t row, std::int64_t rows) __attribute__((always_inline)) {
+          add_gradients<Block, Relu>(in + row * Block, gradient + row * Block, rows, of_block[b], sums);
+        });
     return sums;
   };
-  const auto finish = [&, count = e.count()](std::int64_t b, const channel_sums<Block>& sums)
-                          __attribute__((always_inline)) {
+  const auto finish =
+      [&, count = e.count() ](std::int64_t b, const channel_sums<Block>& sums) __attribute__((always_inline)) {
     const auto scales = of_channels<Block>(scale, e, b), variances = of_channels<Block>(saved.variance, e, b);
     std::array<float, Block> shift_gradients, scale_gradients;
     auto& k = of_block[b];
@@ -199,17 +203,19 @@ void train_backward(const batch_norm_args& args, const norm_extent& e, std::vect
     to_channels<Block>(shift_gradients, e, b, gradients.bias);
     to_channels<Block>(scale_gradients, e, b, gradients.weight);
   };
-  const auto emit = [=, &e](std::int64_t b, std::int64_t p) __attribute__((always_inline)) {
+  const auto emit = [ =, &e ](std::int64_t b, std::int64_t p) __attribute__((always_inline)) {
     if (dx == nullptr) return;
-    e.for_part(b, p, [&](std::int64_t row, std::int64_t rows) __attribute__((always_inline)) {
-      differentiate<Block, Relu>(in + row * Block, gradient + row * Block, rows, of_block[b], dx + row * Block);
-    });
+    e.for_part(
+        b, p, [&](std::int64_t row, std::int64_t rows) __attribute__((always_inline)) {
+          differentiate<Block, Relu>(in + row * Block, gradient + row * Block, rows, of_block[b], dx + row * Block);
+        });
   };
   for_blocks<Block>(e, storage, gather, finish, emit);
 }
 
 // Calls run<Block, Relu>() for the values at run time.
-template <class Run> void with_constants(std::int64_t block, bool relu, const Run& run) {
+template <class Run>
+void with_constants(std::int64_t block, bool relu, const Run& run) {
   const auto with_relu = [&]<int Block>() {
     if (relu)
       run.template operator()<Block, true>();
@@ -250,8 +256,7 @@ layer_gradients onednn_backend::batch_norm2d_backward(const batch_norm_args& arg
   if (!same_format(dy.format(), source.format())) dy = reorder(dy, source.format(), memory_use::gradients);
   layer_gradients gradients;
   if (want_dx)
-    gradients.input =
-        dy.is_unique() ? dy : allocate(dtype::f32, x.dims(), memory_use::gradients, source.format());
+    gradients.input = dy.is_unique() ? dy : allocate(dtype::f32, x.dims(), memory_use::gradients, source.format());
   gradients.weight = allocate(dtype::f32, {x.dim(1)}, memory_use::gradients);
   gradients.bias = allocate(dtype::f32, {x.dim(1)}, memory_use::gradients);
   with_constants(block, relu, [&]<int Block, bool Relu>() {

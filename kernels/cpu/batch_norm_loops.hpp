@@ -1,6 +1,8 @@
-// Loops of batch normalisation over images whose channels lie in blocks of `Block` side by side (nChw16c, nChw8c), or in
-// planes of their own (Block 1: nchw). Sums are taken in f32 over short runs and in double beyond them.
+// Loops of batch normalisation over images whose channels lie in blocks of `Block` side by side (nChw16c, nChw8c), or
+// in planes of their own (Block 1: nchw). Sums are taken in f32 over short runs and in double beyond them.
 #pragma once
+
+#include "kernels/cpu/vector_loop.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,10 +13,11 @@ namespace penstock::norm_loops {
 /// A run's f32 sums lose less than one rounding of a single value: 32 additions into each of two accumulators.
 constexpr std::int64_t run_rows = 64;
 /// The same for planes, whose rows are single values.
-constexpr std::int64_t run_values = 1024;
+constexpr std::int64_t run_values = 256;
 
 /// Two sums for each channel of a block.
-template <int Block> struct channel_sums {
+template <int Block>
+struct channel_sums {
   std::array<double, Block> first{}, second{};
   void add(const channel_sums& other) {
     for (int c = 0; c < Block; ++c) {
@@ -25,10 +28,12 @@ template <int Block> struct channel_sums {
 };
 
 /// Constants of each channel of a block; zeros for channels that are padding, which so stay zero.
-template <int Block> struct forward_constants {
+template <int Block>
+struct forward_constants {
   std::array<float, Block> mean{}, factor{}, shift{}; // y = (x - mean) * factor + shift
 };
-template <int Block> struct backward_constants {
+template <int Block>
+struct backward_constants {
   // dx = (g - gradient_mean) * factor - (x - mean) * slope
   std::array<float, Block> mean{}, gradient_mean{}, factor{}, slope{};
   std::array<float, Block> gate_factor{}, gate_shift{}; // ReLU let through where (x - mean) * factor + shift > 0
@@ -38,21 +43,41 @@ template <int Block> struct backward_constants {
   return deviation * factor + shift;
 }
 
-/// NaN stays NaN: a run that has gone wrong must be seen to.
-[[gnu::always_inline]] inline float relu_of(float x) {
-  return x <= 0.0F ? 0.0F : x;
-}
-
 // -- sums over one run: rows is a multiple of Ways, and at most run_rows ----------------------------------------------
+
+// Values are summed as deviations from something near their mean, so that f32 has nothing to cancel and one outlier
+// costs one rounding: the mean of the part's rows so far, or the run's own where it is the first.
+template <int Block>
+[[gnu::always_inline]] inline std::array<float, Block> near_mean(const float* x, std::int64_t rows,
+                                                                 std::int64_t rows_before, const double* origin,
+                                                                 const channel_sums<Block>& sums) {
+  std::array<float, Block> near;
+  if (rows_before == 0) {
+#pragma omp simd simdlen(Block)
+    for (int c = 0; c < Block; ++c) {
+      float sum = 0;
+      for (std::int64_t r = 0; r < rows; ++r)
+        sum += x[r * Block + c];
+      near[c] = sum / static_cast<float>(rows);
+    }
+  } else {
+    const double inverse = 1.0 / static_cast<double>(rows_before);
+#pragma omp simd
+    for (int c = 0; c < Block; ++c)
+      near[c] = static_cast<float>(origin[c] + sums.first[c] * inverse);
+  }
+  return near;
+}
 
 // The channels are the lanes of a vector (the outer loop is the vectorised one), so that accumulators are registers.
 template <int Block, int Ways>
-[[gnu::always_inline]] inline void run_of_values(const float* x, std::int64_t rows, const double* origin,
-                                                 channel_sums<Block>& sums) {
+[[gnu::always_inline]] inline void run_of_values(const float* x, std::int64_t rows, std::int64_t rows_before,
+                                                 const double* origin, channel_sums<Block>& sums) {
+  const auto center = near_mean<Block>(x, rows, rows_before, origin, sums);
   std::array<float, Block> deviations, squares;
 #pragma omp simd simdlen(Block)
   for (int c = 0; c < Block; ++c) {
-    const float near = x[c]; // sums of deviations from a value of the run itself: nothing to cancel in f32
+    const float near = center[c];
     float s0 = 0, s1 = 0, q0 = 0, q1 = 0;
     for (std::int64_t r = 0; r < rows; r += Ways) {
       const float* row = x + r * Block + c;
@@ -69,7 +94,7 @@ template <int Block, int Ways>
   const auto count = static_cast<double>(rows);
 #pragma omp simd
   for (int c = 0; c < Block; ++c) {
-    const double base = static_cast<double>(x[c]) - origin[c];
+    const double base = static_cast<double>(center[c]) - origin[c];
     sums.first[c] += count * base + deviations[c];
     sums.second[c] += squares[c] + base * (2 * static_cast<double>(deviations[c]) + count * base);
   }
@@ -105,16 +130,17 @@ template <int Block, int Ways, bool Relu>
   }
 }
 
-// -- sums over `rows` rows of one plane ---------------------------------------------------------------------------------
+// -- sums over `rows` rows of one plane
+// ---------------------------------------------------------------------------------
 
-/// Adds sum(x - origin) and sum((x - origin)^2).
+/// Adds sum(x - origin) and sum((x - origin)^2); `rows_before`: how many rows are in the sums already.
 template <int Block>
-[[gnu::always_inline]] inline void add_values(const float* x, std::int64_t rows, const double* origin,
-                                              channel_sums<Block>& sums) {
+[[gnu::always_inline]] inline void add_values(const float* x, std::int64_t rows, std::int64_t rows_before,
+                                              const double* origin, channel_sums<Block>& sums) {
   if constexpr (Block == 1) {
     for (std::int64_t begin = 0; begin < rows; begin += run_values) {
       const std::int64_t end = std::min(begin + run_values, rows);
-      const float near = x[begin];
+      const float near = near_mean<Block>(x + begin, end - begin, rows_before + begin, origin, sums)[0];
       float deviation = 0, square = 0;
 #pragma omp simd reduction(+ : deviation, square)
       for (std::int64_t i = begin; i < end; ++i) {
@@ -129,8 +155,8 @@ template <int Block>
   } else {
     const std::int64_t whole = rows / 2 * 2;
     for (std::int64_t r = 0; r < whole; r += run_rows)
-      run_of_values<Block, 2>(x + r * Block, std::min(whole - r, run_rows), origin, sums);
-    if (rows != whole) run_of_values<Block, 1>(x + whole * Block, rows - whole, origin, sums);
+      run_of_values<Block, 2>(x + r * Block, std::min(whole - r, run_rows), rows_before + r, origin, sums);
+    if (rows != whole) run_of_values<Block, 1>(x + whole * Block, rows - whole, rows_before + whole, origin, sums);
   }
 }
 
@@ -157,12 +183,12 @@ template <int Block, bool Relu>
     const std::int64_t whole = rows / 2 * 2;
     for (std::int64_t r = 0; r < whole; r += run_rows)
       run_of_gradients<Block, 2, Relu>(x + r * Block, dy + r * Block, std::min(whole - r, run_rows), k, sums);
-    if (rows != whole)
-      run_of_gradients<Block, 1, Relu>(x + whole * Block, dy + whole * Block, rows - whole, k, sums);
+    if (rows != whole) run_of_gradients<Block, 1, Relu>(x + whole * Block, dy + whole * Block, rows - whole, k, sums);
   }
 }
 
-// -- results over `rows` rows of one plane ------------------------------------------------------------------------------
+// -- results over `rows` rows of one plane
+// ------------------------------------------------------------------------------
 
 template <int Block, bool Relu>
 [[gnu::always_inline]] inline void normalise(const float* x, std::int64_t rows, const forward_constants<Block>& k,

@@ -43,7 +43,7 @@ tensor onednn_backend::add(tensor a, const tensor& b, bool relu) {
 #pragma omp simd
       for (std::int64_t i = begin; i < end; ++i) {
         const float sum = left[i] + right[i];
-        out[i] = sum > 0.0F ? sum : 0.0F;
+        out[i] = relu_of(sum);
       }
     });
   else
@@ -62,7 +62,7 @@ tensor onednn_backend::relu_forward(tensor x) {
   element_loop(y.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
 #pragma omp simd
     for (std::int64_t i = begin; i < end; ++i)
-      out[i] = in[i] > 0.0F ? in[i] : 0.0F;
+      out[i] = relu_of(in[i]);
   });
   return y;
 }

@@ -51,12 +51,11 @@ struct onednn_backend::linear_forward_entry {
 tensor onednn_backend::linear_forward(const tensor& x, const tensor& weight, const tensor& bias, bool relu) {
   const bool has_bias = static_cast<bool>(bias);
   const shape y_dims{x.dim(0), weight.dim(0)};
-  const auto key =
-      make_key(operation::linear_forward, x.dims(), weight.dims(), has_bias, relu, hash_of(weight.format()));
+  const auto key = make_key(operation::linear_forward, x.dims(), weight.dims(), has_bias, hash_of(weight.format()));
   auto& entry = *find_or_make(linear_forwards_, key, [&] {
     const auto pd =
         first_optimized(name_of(x.dims(), weight.dims()), {freedom::none, freedom::weights}, [&](freedom free) {
-          return forward_descriptor(engine_, with_relu(relu), plain_description(dtype::f32, x.dims()),
+          return forward_descriptor(engine_, user_scratchpad(), plain_description(dtype::f32, x.dims()),
                                     free == freedom::none ? description_of(weight) : any_layout(weight.dims()),
                                     has_bias, plain_description(dtype::f32, y_dims));
         });
@@ -84,6 +83,7 @@ tensor onednn_backend::linear_forward(const tensor& x, const tensor& weight, con
                         {DNNL_ARG_DST, y.raw()}});
   else
     execute(entry.run, {{DNNL_ARG_SRC, source.raw()}, {DNNL_ARG_WEIGHTS, weights.raw()}, {DNNL_ARG_DST, y.raw()}});
+  if (relu) y = relu_forward(std::move(y)); // not oneDNN's: that makes 0 of NaN, and y is small
   return y;
 }
 

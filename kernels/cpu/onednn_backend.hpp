@@ -63,9 +63,9 @@ public:
   tensor softmax_cross_entropy_backward(const tensor& probabilities, const tensor& labels, float label_smoothing,
                                         float scale) override;
 
-  void sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
+  bool sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
                 tensor& next) override;
-  void adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
+  bool adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
                   tensor& second_moment, tensor& next) override;
   double sum_of_squares(const tensor& x) override;
 

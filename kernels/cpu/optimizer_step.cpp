@@ -3,6 +3,7 @@
 #include "kernels/cpu/onednn_backend.hpp"
 #include "kernels/cpu/vector_loop.hpp"
 
+#include <atomic>
 #include <cmath>
 
 namespace penstock {
@@ -14,26 +15,41 @@ void require_alike(const tensor& weight, const tensor& other) {
         "an optimizer step needs the parameter's own shape and format throughout");
 }
 
+// As element_loop, where body(begin, end) returns a sum that is 0 when every value it wrote is finite, else NaN.
+template <class Body>
+bool finite_loop(std::int64_t count, const Body& body) {
+  std::atomic<bool> finite = true;
+  element_loop(count, [&](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+    const Body own = body; // a local copy, which the loop's stores cannot alter: or it is not vectorised
+    if (own(begin, end) != 0.0F) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load(std::memory_order_relaxed);
+}
+
 // Nesterov and weight decay are template parameters so that the plain case pays for neither.
 template <bool Nesterov>
-void momentum_step(const sgd_args& args, std::int64_t count, const float* weight, const float* gradient,
+bool momentum_step(const sgd_args& args, std::int64_t count, const float* weight, const float* gradient,
                    float* momentum, float* next) {
   const float rate = args.learning_rate, keep = args.momentum, decay = args.weight_decay, scale = args.gradient_scale;
-  element_loop(count, [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
-#pragma omp simd
+  return finite_loop(count, [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+    float strange = 0;
+#pragma omp simd reduction(+ : strange)
     for (std::int64_t i = begin; i < end; ++i) {
       const float w = weight[i];
       const float g = gradient[i] * scale + decay * w;
       const float m = keep * momentum[i] + g;
       momentum[i] = m;
-      next[i] = w - rate * (Nesterov ? g + keep * m : m);
+      const float updated = w - rate * (Nesterov ? g + keep * m : m);
+      next[i] = updated;
+      strange += updated * 0.0F;
     }
+    return strange;
   });
 }
 
 } // namespace
 
-void onednn_backend::sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
+bool onednn_backend::sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
                               tensor& next) {
   require_alike(weight, gradient);
   require_alike(weight, next);
@@ -43,20 +59,23 @@ void onednn_backend::sgd_step(const sgd_args& args, const tensor& weight, const 
   float* out = next.data<float>();
   if (args.momentum == 0.0F) {
     const float rate = args.learning_rate, decay = args.weight_decay, scale = args.gradient_scale;
-    return element_loop(count, [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
-#pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i)
-        out[i] = w[i] - rate * (g[i] * scale + decay * w[i]);
+    return finite_loop(count, [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+      float strange = 0;
+#pragma omp simd reduction(+ : strange)
+      for (std::int64_t i = begin; i < end; ++i) {
+        const float updated = w[i] - rate * (g[i] * scale + decay * w[i]);
+        out[i] = updated;
+        strange += updated * 0.0F;
+      }
+      return strange;
     });
   }
   require_alike(weight, momentum);
-  if (args.nesterov)
-    momentum_step<true>(args, count, w, g, momentum.data<float>(), out);
-  else
-    momentum_step<false>(args, count, w, g, momentum.data<float>(), out);
+  if (args.nesterov) return momentum_step<true>(args, count, w, g, momentum.data<float>(), out);
+  return momentum_step<false>(args, count, w, g, momentum.data<float>(), out);
 }
 
-void onednn_backend::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
+bool onednn_backend::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
                                 tensor& first_moment, tensor& second_moment, tensor& next) {
   require_alike(weight, gradient);
   require_alike(weight, first_moment);
@@ -72,16 +91,20 @@ void onednn_backend::adamw_step(const adamw_args& args, const tensor& weight, co
   const auto rate = static_cast<float>(args.learning_rate / (1.0 - std::pow(static_cast<double>(args.beta1), step)));
   const auto root = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(static_cast<double>(args.beta2), step)));
   const float scale = args.gradient_scale, beta1 = args.beta1, beta2 = args.beta2, epsilon = args.epsilon;
-  element_loop(weight.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
-#pragma omp simd
+  return finite_loop(weight.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+    float strange = 0;
+#pragma omp simd reduction(+ : strange)
     for (std::int64_t i = begin; i < end; ++i) {
       const float gradient_i = g[i] * scale;
       const float first = m[i] + (1.0F - beta1) * (gradient_i - m[i]);
       const float second = beta2 * v[i] + (1.0F - beta2) * gradient_i * gradient_i;
       m[i] = first;
       v[i] = second;
-      out[i] = w[i] * shrink - rate * first / (__builtin_sqrtf(second) * root + epsilon);
+      const float updated = w[i] * shrink - rate * first / (__builtin_sqrtf(second) * root + epsilon);
+      out[i] = updated;
+      strange += updated * 0.0F;
     }
+    return strange;
   });
 }
 

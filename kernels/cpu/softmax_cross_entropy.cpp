@@ -3,6 +3,7 @@
 #include "kernels/cpu/onednn_backend.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace penstock {
 
@@ -20,7 +21,7 @@ std::int64_t label_of(const tensor& labels, std::int64_t sample, std::int64_t cl
 // and anything that is not a number. So a network whose logits are all equal or not finite is not called right.
 std::int64_t rank_of(const float* logits, std::int64_t classes, std::int64_t label) {
   const float own = logits[label];
-  if (std::isnan(own)) return classes;
+  if (std::isnan(own)) return std::numeric_limits<std::int64_t>::max(); // `classes` may be less than 5
   std::int64_t rank = 0;
   for (std::int64_t k = 0; k < classes; ++k) {
     const bool before = k < label ? !(own > logits[k]) : k > label && !(own >= logits[k]);

@@ -53,6 +53,11 @@ void run_range_widest(std::int64_t begin, std::int64_t end, const Body& body) {
 
 } // namespace detail
 
+/// max(x, 0), but NaN stays NaN, as in PyTorch: a run that has gone wrong must be seen to.
+[[gnu::always_inline]] inline float relu_of(float x) {
+  return x <= 0.0F ? 0.0F : x;
+}
+
 /// Marks the body of a loop below: `[=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED { for ... }`.
 #define PENSTOCK_VECTORIZED __attribute__((always_inline))
 

@@ -5,9 +5,10 @@
 
 namespace penstock {
 
-void reference_backend::sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
+bool reference_backend::sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
                                  tensor& next) {
   const double rate = args.learning_rate, mu = args.momentum;
+  bool finite = true;
   for (std::int64_t i = 0; i < weight.elements(); ++i) {
     const double w = weight.data<float>()[i];
     double step = static_cast<double>(gradient.data<float>()[i]) * args.gradient_scale + args.weight_decay * w;
@@ -17,14 +18,17 @@ void reference_backend::sgd_step(const sgd_args& args, const tensor& weight, con
       step = args.nesterov ? step + mu * velocity : velocity;
     }
     next.data<float>()[i] = static_cast<float>(w - rate * step);
+    finite = finite && std::isfinite(next.data<float>()[i]);
   }
+  return finite;
 }
 
-void reference_backend::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
+bool reference_backend::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
                                    tensor& first_moment, tensor& second_moment, tensor& next) {
   const double rate = args.learning_rate, beta1 = args.beta1, beta2 = args.beta2;
   const double correction1 = 1 - std::pow(beta1, args.step);
   const double correction2 = 1 - std::pow(beta2, args.step);
+  bool finite = true;
   for (std::int64_t i = 0; i < weight.elements(); ++i) {
     const double g = static_cast<double>(gradient.data<float>()[i]) * args.gradient_scale;
     const double decayed = weight.data<float>()[i] * (1 - rate * args.weight_decay);
@@ -34,7 +38,9 @@ void reference_backend::adamw_step(const adamw_args& args, const tensor& weight,
     second_moment.data<float>()[i] = static_cast<float>(v);
     const double deviation = std::sqrt(v / correction2) + args.epsilon;
     next.data<float>()[i] = static_cast<float>(decayed - rate * (m / correction1) / deviation);
+    finite = finite && std::isfinite(next.data<float>()[i]);
   }
+  return finite;
 }
 
 double reference_backend::sum_of_squares(const tensor& x) {

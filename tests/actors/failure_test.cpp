@@ -21,16 +21,17 @@ using ::testing::ThrowsMessage;
 // The identity, until its n-th call does something else.
 class faulty_layer : public layer {
 public:
-  enum class fault { none, throw_forward, throw_backward, infinite };
+  enum class fault { none, throw_forward, throw_backward, infinite, not_a_number };
   faulty_layer(fault f, int at) : fault_(f), at_(at) {}
   std::string_view kind() const override { return "faulty"; }
   std::vector<tensor_spec> infer(std::span<const tensor_spec> in) const override { return {in[0]}; }
   forward_result forward(run_context& context, std::span<tensor> inputs, std::span<const tensor>) const override {
     if (context.mode == phase::training && context.random.minibatch == at_) {
       if (fault_ == fault::throw_forward) throw std::runtime_error("the layer broke going forward");
-      if (fault_ == fault::infinite) {
+      if (fault_ == fault::infinite || fault_ == fault::not_a_number) {
         auto bad = context.ops.allocate(dtype::f32, inputs[0].dims(), memory_use::activations, inputs[0].format());
-        context.ops.fill(bad, std::numeric_limits<float>::infinity());
+        using limits = std::numeric_limits<float>;
+        context.ops.fill(bad, fault_ == fault::infinite ? limits::infinity() : limits::quiet_NaN());
         return {{bad}, {}};
       }
     }
@@ -55,6 +56,19 @@ std::shared_ptr<const model> network_with(faulty_layer::fault f, int at) {
   x = b.add("fc1", linear({.in_features = 192, .out_features = 16}), {x});
   x = b.add("fault", std::make_shared<faulty_layer>(f, at), {x});
   x = b.add("fc2", linear({.in_features = 16, .out_features = 5}), {x});
+  return std::make_shared<const model>(b.build(x));
+}
+
+// The convolution's ReLU may make 0 of what the layer before it broke, and then no loss shows it.
+std::shared_ptr<const model> network_that_hides(faulty_layer::fault f, int at) {
+  using namespace layers;
+  model_builder b("hiding", {3, 8, 8});
+  auto x = b.add("conv1", conv2d({.in_channels = 3, .out_channels = 16, .kernel = {3, 3}}), {b.input()});
+  x = b.add("fault", std::make_shared<faulty_layer>(f, at), {x});
+  x = b.add("conv2", conv2d({.in_channels = 16, .out_channels = 16, .kernel = {3, 3}}), {x});
+  x = b.add("relu", relu(), {x});
+  x = b.add("flatten", flatten(), {x});
+  x = b.add("fc", linear({.in_features = 256, .out_features = 5}), {x});
   return std::make_shared<const model>(b.build(x));
 }
 
@@ -92,6 +106,22 @@ TEST_P(Failure, LossThatIsNotFiniteNamesStageMinibatchAndVersion) {
       [&] { train_tiny(options_with_stages(2, GetParam()), {.net = network_with(faulty_layer::fault::infinite, 5)}); },
       ThrowsMessage<error>(AllOf(HasSubstr("not finite"), HasSubstr("stage 1"), HasSubstr("minibatch 5"),
                                  HasSubstr("weight version 5"))));
+}
+
+TEST_P(Failure, NumberThatIsNoneNeverPassesAReluUnseen) {
+  // Stage 1 starts at the faulty layer or behind it.
+  for (const int cut : {1, 2}) {
+    auto o = options_with_stages(2, GetParam());
+    o.cuts = {cut};
+    EXPECT_THAT([&] { train_tiny(o, {.net = network_with(faulty_layer::fault::not_a_number, 5)}); },
+                ThrowsMessage<error>(AllOf(HasSubstr("loss is not finite"), HasSubstr("minibatch 5"))));
+    EXPECT_THAT([&] { train_tiny(o, {.net = network_that_hides(faulty_layer::fault::not_a_number, 5)}); },
+                ThrowsMessage<error>(HasSubstr(
+                    "[training] the weights are not finite after an update: stage 1, parameter conv2.weight, "
+                    "minibatch 5, weight version 6")));
+    o.stop_on_nonfinite = false;
+    EXPECT_EQ(train_tiny(o, {.net = network_that_hides(faulty_layer::fault::not_a_number, 5)}).summary.steps, 12);
+  }
 }
 
 TEST_P(Failure, LossThatIsNotFiniteIsLetThroughWhenAskedFor) {

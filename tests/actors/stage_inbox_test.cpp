@@ -100,7 +100,7 @@ public:
     return tensor::allocate(pool, type, std::move(dims), memory_use::scratch);
   }
   std::vector<tensor> order(std::vector<named_tensor> got, bool none_allowed = false) const {
-    return in_model_order(*net, wanted, got, none_allowed);
+    return in_model_order(*net, wanted, got, 3, none_allowed);
   }
   memory_pool pool;
   std::shared_ptr<const model> net;
@@ -119,6 +119,11 @@ TEST_F(InModelOrder, SortsByName) {
   EXPECT_EQ(named[1].name, "skip");
   EXPECT_EQ(total_bytes(named), 2 * 3 * 2 * 4 * 4 * 4);
   EXPECT_EQ(total_bytes({{"none", tensor{}}}), 0);
+}
+
+TEST_F(InModelOrder, RefusesAnotherNumberOfSamples) {
+  EXPECT_THAT([&] { order({{"a", of({3, 2, 4, 4})}, {"skip", of({2, 2, 4, 4})}}); },
+              ThrowsMessage<error>(HasSubstr("'skip' is F32 [2, 2, 4, 4]; the model has F32 [3, 2, 4, 4]")));
 }
 
 TEST_F(InModelOrder, RefusesMissingUnexpectedAndRepeatedNames) {

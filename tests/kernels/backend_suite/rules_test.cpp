@@ -3,10 +3,12 @@
 #include "kernels/dropout_random.hpp"
 #include "kernels/layers/layers.hpp"
 #include "kernels/loss.hpp"
+#include "kernels/optimizer.hpp"
 #include "tests/kernels/backend_suite/closeness.hpp"
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace penstock::testing {
@@ -122,7 +124,95 @@ TEST_P(BackendRules, LogitsThatAreNaNGiveALossThatIsNotFiniteAndNoCorrectGuess) 
     EXPECT_FALSE(std::isfinite(value.metrics.loss_sum));
     EXPECT_EQ(value.metrics.correct_top1, 0);
     EXPECT_EQ(value.metrics.correct_top5, 0);
+    const host_tensor few{{3, 3}, {nan, nan, nan, nan, 1, 2, 1, nan, 2}}; // fewer classes than top-5 looks at
+    const auto of_few = softmax_cross_entropy().forward(ops, to_device(ops, few), labels_to_device(ops, {2, 0, 1}));
+    EXPECT_FALSE(std::isfinite(of_few.metrics.loss_sum));
+    EXPECT_EQ(of_few.metrics.correct_top1, 0);
+    EXPECT_EQ(of_few.metrics.correct_top5, 0);
   });
+}
+
+TEST_P(BackendRules, ReluKeepsNaNUnlessAConvolutionDoesIt) {
+  for (const std::int64_t channels : {3, 16, 20}) {
+    host_tensor x = random_tensor({2, channels, 5, 4}, 30);
+    x.values[7] = nan; // of channel 0
+    const auto count_nan = [](const host_tensor& t) {
+      return std::count_if(t.values.begin(), t.values.end(), [](float v) { return std::isnan(v); });
+    };
+    const auto zeros = host_tensor{x.dims, std::vector<float>(x.values.size())};
+    EXPECT_EQ(count_nan(run_layer(*on_, {.op = layers::relu(), .inputs = {x}}).outputs[0]), 1);
+    EXPECT_EQ(count_nan(run_layer(*on_, {.op = layers::add(), .inputs = {x, zeros}, .fused_relu = true}).outputs[0]),
+              1);
+    const std::vector<float> ones(static_cast<std::size_t>(channels), 1);
+    const auto norm = run_layer(*on_, {.op = layers::batch_norm2d(channels),
+                                       .inputs = {x},
+                                       .weights = {{{channels}, ones}, {{channels}, ones}},
+                                       .states = {{{channels}, ones}, {{channels}, ones}, {{}, {0}}},
+                                       .fused_relu = true});
+    EXPECT_EQ(count_nan(norm.outputs[0]), 2 * 5 * 4); // that channel and no other
+    EXPECT_TRUE(std::isnan(norm.states[0].values[0]) && std::isnan(norm.states[1].values[0]));
+    host_tensor row = random_tensor({2, channels}, 31);
+    row.values[1] = nan;
+    const auto linear = run_layer(*on_, {.op = layers::linear({.in_features = channels, .out_features = 7}),
+                                         .inputs = {row},
+                                         .weights = {random_tensor({7, channels}, 14), random_tensor({7}, 15)},
+                                         .fused_relu = true});
+    EXPECT_EQ(count_nan(linear.outputs[0]), 7);
+  }
+}
+
+// Large enough for several threads.
+TEST_P(BackendRules, OptimizersSayWhetherTheNewWeightsAreFinite) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  on_->run([&](backend& ops) {
+    const shape dims{40000};
+    for (const optimizer_options& options :
+         {optimizer_options{.name = "sgd", .momentum = 0}, optimizer_options{.name = "sgd", .momentum = 0.9F},
+          optimizer_options{.name = "sgd", .momentum = 0.9F, .nesterov = true}, optimizer_options{.name = "adamw"}}) {
+      const auto step = make_optimizer(options);
+      const auto outcome = [&](float in_weight, float in_gradient, std::size_t at) {
+        host_tensor weight = random_tensor(dims, 32), gradient = random_tensor(dims, 33);
+        weight.values[at] += in_weight;
+        gradient.values[at] += in_gradient;
+        optimizer_state state;
+        tensor next = to_device(ops, weight);
+        const bool finite = step->step(ops, 0.1F, 1, true, next, to_device(ops, gradient), state, next);
+        const auto values = to_host(ops, next).values;
+        EXPECT_EQ(finite, std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); }));
+        return finite;
+      };
+      EXPECT_TRUE(outcome(0, 0, 0)) << options.name;
+      for (const std::size_t at : {std::size_t{0}, std::size_t{20001}, std::size_t{39999}}) {
+        EXPECT_FALSE(outcome(0, nan, at)) << options.name << " " << at;
+        EXPECT_FALSE(outcome(0, infinity, at)) << options.name << " " << at;
+        EXPECT_FALSE(outcome(infinity, 0, at)) << options.name << " " << at;
+        EXPECT_FALSE(outcome(-infinity, 0, at)) << options.name << " " << at;
+      }
+    }
+  });
+}
+
+// The output for a shift that makes some values of y all but zero: which side they are on must be the same everywhere.
+TEST_P(BackendRules, FusingReluChangesNoBitWhereRoundingDecides) {
+  for (const std::int64_t channels : {3, 16, 20}) {
+    const shape dims{2, channels, 6, 7};
+    const std::vector<host_tensor> states{{{channels}, std::vector<float>(static_cast<std::size_t>(channels))},
+                                          {{channels}, std::vector<float>(static_cast<std::size_t>(channels), 1)},
+                                          {{}, {0}}};
+    layer_call call{.op = layers::batch_norm2d(channels),
+                    .inputs = {random_tensor(dims, 34)},
+                    .weights = {random_tensor({channels}, 35), random_tensor({channels}, 36)},
+                    .states = states,
+                    .output_gradients = {random_tensor(dims, 37)}};
+    for (auto& v : call.inputs[0].values)
+      v = std::round(v * 2) / 2; // many equal values
+    layer_call without = call;
+    std::fill(without.weights[1].values.begin(), without.weights[1].values.end(), 0.0F);
+    const auto y = run_layer(*on_, without).outputs[0].values;
+    for (std::int64_t c = 0; c < channels; ++c)
+      call.weights[1].values[static_cast<std::size_t>(c)] = -y[static_cast<std::size_t>(c * 42 + c)];
+    expect_fusion_changes_no_bit(*on_, call);
+  }
 }
 
 TEST_P(BackendRules, LargeLogitsDoNotOverflow) {
