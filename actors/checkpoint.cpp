@@ -122,10 +122,18 @@ fs::path write_into(pipeline& p, const checkpoint_position& at, const fs::path& 
 } // namespace
 
 fs::path write_checkpoint(pipeline& p, const checkpoint_position& at, const fs::path& dir) {
+  const auto clean_up = [&] { // a full disk leaves no half-written folder behind
+    std::error_code ignored;
+    fs::remove_all(dir / (".writing-" + folder_name(at.step)), ignored);
+  };
   try {
     return write_into(p, at, dir);
   } catch (const fs::filesystem_error& e) {
+    clean_up();
     throw error("[checkpoint] cannot write to " + dir.string() + ": " + e.code().message());
+  } catch (const error&) {
+    clean_up();
+    throw;
   }
 }
 

@@ -25,8 +25,9 @@ constexpr int format_version = 1;
 }
 
 std::string read_text(const fs::path& file) {
+  std::error_code none;
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw error("[checkpoint] cannot read " + file.string());
+  if (!in || !fs::is_regular_file(file, none)) throw error("[checkpoint] cannot read " + file.string());
   return {std::istreambuf_iterator<char>(in), {}};
 }
 

@@ -65,12 +65,8 @@ void metrics::take(const loss_msg& m) {
   parts_[m.key.since_drain] = m.metrics;
   if (left_ > 0) return;
   loss_metrics total;
-  for (const auto& [batch, part] : parts_) {
-    total.loss_sum += part.loss_sum;
-    total.samples += part.samples;
-    total.correct_top1 += part.correct_top1;
-    total.correct_top5 += part.correct_top5;
-  }
+  for (const auto& [batch, part] : parts_)
+    total += part;
   caf::anon_send(context_->coordinator, evaluated_msg{total});
 }
 

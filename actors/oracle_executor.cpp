@@ -210,11 +210,7 @@ loss_metrics oracle_executor::evaluate(const dataset& data, std::int64_t batch) 
         auto result = compute_evaluation(ops, services_.parts, s, std::move(flowing), loaded.labels, *s.weights,
                                          states[static_cast<std::size_t>(s.index)]);
         flowing = std::move(result.outputs);
-        if (!s.is_last) return;
-        total.loss_sum += result.metrics.loss_sum;
-        total.samples += result.metrics.samples;
-        total.correct_top1 += result.metrics.correct_top1;
-        total.correct_top5 += result.metrics.correct_top5;
+        if (s.is_last) total += result.metrics;
       });
   }
   return total;

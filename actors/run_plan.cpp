@@ -1,12 +1,14 @@
 // Resolving a run: partition, schedule, steps, drain points.
 #include "actors/run_plan.hpp"
 
+#include "actors/checkpoint.hpp"
 #include "actors/layer_actor.hpp"
 #include "actors/policy/partition.hpp"
 #include "kernels/check.hpp"
 #include "planner/check_schedule.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace penstock::actors {
 
@@ -55,6 +57,18 @@ void check_numbers(const run_options& o) {
       throw usage_error(std::string(name) + " is " + std::to_string(value) + "; wanted at least " +
                         std::to_string(least));
   };
+  const auto at_most = [](const char* name, std::int64_t value, std::int64_t most) {
+    if (value > most)
+      throw usage_error(std::string(name) + " is " + std::to_string(value) + "; wanted at most " +
+                        std::to_string(most));
+  };
+  // More than any one machine has; beyond it the system runs out of threads somewhere, and says so badly.
+  constexpr std::int64_t most_threads = 1024;
+  const auto workers = std::accumulate(o.replicas.begin(), o.replicas.end(), std::int64_t{0});
+  at_most("threads", o.threads, most_threads);
+  at_most("loader threads", o.loader_threads, most_threads);
+  at_most("the number of stage replicas", workers, most_threads);
+  at_most("threads of all workers", workers * std::max(1, o.threads), 4 * most_threads);
   at_least("batch", o.batch, std::int64_t{1});
   at_least("epochs", o.epochs, std::int64_t{0});
   at_least("steps", o.steps, std::int64_t{0});
@@ -67,6 +81,13 @@ void check_numbers(const run_options& o) {
     throw usage_error("label smoothing must be at least 0 and below 1");
   if (o.checkpoint_every > 0 && o.checkpoint.empty()) throw usage_error("checkpoint-every needs a checkpoint folder");
   if (o.resume && o.checkpoint.empty()) throw usage_error("resume needs a checkpoint folder");
+  if (o.resume && !o.weights.empty())
+    throw usage_error("resume takes the weights from the checkpoint; leave out the weights file " + o.weights.string());
+  if (!o.resume && !o.eval_only && !o.checkpoint.empty() && has_checkpoint(o.checkpoint))
+    throw usage_error("checkpoint folder " + o.checkpoint.string() +
+                      " holds another run's checkpoint; resume it, or name another folder");
+  if (o.executor == executor_kind::oracle && !o.trace.empty())
+    throw usage_error("the oracle has no actors to trace; leave out the trace file " + o.trace.string());
 }
 
 void check_layer_actors(const run_options& o, const run_inputs& in, const std::vector<int>& cuts) {

@@ -28,12 +28,8 @@ void step_log::add(std::int64_t minibatch, std::int32_t microbatch, const loss_m
   while (!pending_.empty() && pending_.begin()->first == next_ &&
          pending_.begin()->second.parts.size() == static_cast<std::size_t>(microbatches_)) {
     loss_metrics sum;
-    for (const auto& [m, part] : pending_.begin()->second.parts) {
-      sum.loss_sum += part.loss_sum;
-      sum.samples += part.samples;
-      sum.correct_top1 += part.correct_top1;
-      sum.correct_top5 += part.correct_top5;
-    }
+    for (const auto& [m, part] : pending_.begin()->second.parts)
+      sum += part;
     pending_.erase(pending_.begin());
     finish(next_++, sum);
   }

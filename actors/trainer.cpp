@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 namespace penstock::actors {
 
@@ -137,11 +138,14 @@ void training_run::evaluate() {
   event.step = done_;
   summary_.evaluation = event.metrics;
   evaluated_at_ = done_;
+  if (plan_.options.stop_on_nonfinite && !std::isfinite(event.metrics.loss_sum))
+    throw error("[evaluation] the loss is not finite (" + std::to_string(event.metrics.loss_sum) + ") after " +
+                std::to_string(done_) + " steps");
   observer_.on_eval(event);
 }
 
 void training_run::checkpoint() {
-  if (plan_.options.checkpoint.empty() || checkpointed_at_ == done_) return;
+  if (plan_.options.checkpoint.empty() || plan_.options.eval_only || checkpointed_at_ == done_) return;
   const auto folder = write_checkpoint(*parts_, position(), plan_.options.checkpoint);
   checkpointed_at_ = done_;
   observer_.on_checkpoint(folder, done_);

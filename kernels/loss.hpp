@@ -10,6 +10,14 @@ struct loss_metrics {
   std::int64_t samples = 0;
   std::int64_t correct_top1 = 0;
   std::int64_t correct_top5 = 0;
+
+  loss_metrics& operator+=(const loss_metrics& other) {
+    loss_sum += other.loss_sum;
+    samples += other.samples;
+    correct_top1 += other.correct_top1;
+    correct_top5 += other.correct_top5;
+    return *this;
+  }
 };
 
 /// Softmax cross-entropy over (N, classes) logits with i64 labels (N), label smoothing as PyTorch.

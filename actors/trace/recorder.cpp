@@ -63,6 +63,8 @@ struct close_file {
 struct trace_recorder::implementation {
   implementation(std::filesystem::path path, trace_header header)
       : file_name(std::move(path)), encoder(std::move(header)), id(recorders.fetch_add(1) + 1) {
+    if (std::error_code none; std::filesystem::is_fifo(file_name, none)) // opening it would wait for a reader
+      throw error("cannot write trace file '" + file_name.string() + "': it is a pipe");
     file.reset(std::fopen(file_name.c_str(), "wb"));
     if (!file)
       throw error("cannot write trace file '" + file_name.string() + "': " + std::generic_category().message(errno));

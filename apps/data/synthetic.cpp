@@ -83,8 +83,10 @@ private:
 } // namespace
 
 data_pair open_synthetic(const data_options& options) {
-  if (options.synthetic_samples < 1) {
-    throw usage_error("synthetic: " + std::to_string(options.synthetic_samples) + " samples, wanted at least 1");
+  constexpr std::int64_t most = 100'000'000; // an epoch's order is kept in memory
+  if (options.synthetic_samples < 1 || options.synthetic_samples > most) {
+    throw usage_error("synthetic: " + std::to_string(options.synthetic_samples) + " samples, wanted 1 to " +
+                      std::to_string(most));
   }
   const auto test_samples = std::max<std::int64_t>(1, options.synthetic_samples / 4);
   return {std::make_unique<synthetic_set>(options, options.synthetic_samples, 0),

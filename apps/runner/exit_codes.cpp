@@ -10,9 +10,13 @@ namespace penstock::apps {
 
 namespace {
 
-int report(std::string_view program, const char* what, exit_code code) {
+int report(std::string_view program, std::string_view what, exit_code code) {
   std::fflush(stdout);
-  std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(program.size()), program.data(), what);
+  // A model's own message begins with its name, which is the app's as well.
+  if (what.starts_with(program) && what.substr(program.size()).starts_with(": "))
+    what.remove_prefix(program.size() + 2);
+  std::fprintf(stderr, "%.*s: %.*s\n", static_cast<int>(program.size()), program.data(), static_cast<int>(what.size()),
+               what.data());
   return code;
 }
 

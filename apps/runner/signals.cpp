@@ -46,6 +46,7 @@ signal_guard::signal_guard(actors::run_control& control) {
   handle(SIGINT, on_end);
   handle(SIGTERM, on_end);
   handle(SIGUSR1, on_checkpoint);
+  handle(SIGXFSZ, SIG_IGN); // a file-size limit shows as a failed write, which names the file
 }
 
 signal_guard::~signal_guard() {

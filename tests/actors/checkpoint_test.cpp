@@ -193,6 +193,25 @@ TEST_F(DamagedCheckpoint, AnotherRunsCheckpointIsRefused) {
               ThrowsMessage<usage_error>(HasSubstr("training samples")));
 }
 
+TEST_F(DamagedCheckpoint, FolderOfAnotherRunIsNotTakenOver) {
+  auto o = resuming();
+  o.resume = false;
+  EXPECT_THAT([&] { train_tiny(o); }, ThrowsMessage<usage_error>(HasSubstr("another run's checkpoint")));
+  o.eval_only = true;
+  train_tiny(o);
+  EXPECT_TRUE(fs::exists(newest_));
+  EXPECT_FALSE(fs::exists(at("run") / "step-0000000000"));
+}
+
+TEST_F(DamagedCheckpoint, PointerOrManifestThatIsAFolderIsRefused) {
+  fs::remove(newest_ / "manifest.json");
+  fs::create_directory(newest_ / "manifest.json");
+  EXPECT_THAT([&] { train_tiny(resuming()); }, ThrowsMessage<error>(HasSubstr("manifest.json")));
+  fs::remove(at("run") / "latest");
+  fs::create_directory(at("run") / "latest");
+  EXPECT_THAT([&] { train_tiny(resuming()); }, ThrowsMessage<error>(HasSubstr("latest")));
+}
+
 TEST_F(DamagedCheckpoint, EmptyFolderHasNothingToResume) {
   auto o = resuming();
   o.checkpoint = at("nothing");

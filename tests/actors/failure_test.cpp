@@ -116,9 +116,9 @@ TEST_P(Failure, NumberThatIsNoneNeverPassesAReluUnseen) {
     EXPECT_THAT([&] { train_tiny(o, {.net = network_with(faulty_layer::fault::not_a_number, 5)}); },
                 ThrowsMessage<error>(AllOf(HasSubstr("loss is not finite"), HasSubstr("minibatch 5"))));
     EXPECT_THAT([&] { train_tiny(o, {.net = network_that_hides(faulty_layer::fault::not_a_number, 5)}); },
-                ThrowsMessage<error>(HasSubstr(
-                    "[training] the weights are not finite after an update: stage 1, parameter conv2.weight, "
-                    "minibatch 5, weight version 6")));
+                ThrowsMessage<error>(
+                    HasSubstr("[training] the weights are not finite after an update: stage 1, parameter conv2.weight, "
+                              "minibatch 5, weight version 6")));
     o.stop_on_nonfinite = false;
     EXPECT_EQ(train_tiny(o, {.net = network_that_hides(faulty_layer::fault::not_a_number, 5)}).summary.steps, 12);
   }
@@ -246,6 +246,11 @@ TEST(Refusals, NameWhatWasFoundAndWhatWasWanted) {
   refused([](auto& o) { o.optimizer.name = "sdg"; }, "sgd");
   refused([](auto& o) { o.replicas = {1, 1}, o.cuts = {13}; }, "cuts");
   refused([](auto& o) { o.resume = true; }, "checkpoint folder");
+  refused([](auto& o) { o.threads = 100000; }, "threads is 100000; wanted at most");
+  refused([](auto& o) { o.loader_threads = 100000; }, "loader threads is 100000; wanted at most");
+  refused([](auto& o) { o.replicas = {65536}; }, "wanted at most");
+  refused([](auto& o) { o.executor = actors::executor_kind::oracle, o.trace = "t.pftrace"; }, "no actors to trace");
+  refused([](auto& o) { o.resume = true, o.checkpoint = "ck", o.weights = "w"; }, "leave out the weights file");
 }
 
 } // namespace

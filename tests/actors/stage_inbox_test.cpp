@@ -122,8 +122,11 @@ TEST_F(InModelOrder, SortsByName) {
 }
 
 TEST_F(InModelOrder, RefusesAnotherNumberOfSamples) {
-  EXPECT_THAT([&] { order({{"a", of({3, 2, 4, 4})}, {"skip", of({2, 2, 4, 4})}}); },
-              ThrowsMessage<error>(HasSubstr("'skip' is F32 [2, 2, 4, 4]; the model has F32 [3, 2, 4, 4]")));
+  EXPECT_THAT(
+      [&] {
+        order({{"a", of({3, 2, 4, 4})}, {"skip", of({2, 2, 4, 4})}});
+      },
+      ThrowsMessage<error>(HasSubstr("'skip' is F32 [2, 2, 4, 4]; the model has F32 [3, 2, 4, 4]")));
 }
 
 TEST_F(InModelOrder, RefusesMissingUnexpectedAndRepeatedNames) {
