@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
+#include <unistd.h>
 
 namespace penstock::test {
 namespace {
@@ -179,7 +182,15 @@ TEST(EvalOnly, ReportsTheTestSetAndTrainsNothing) {
   EXPECT_THAT(result.output, AllOf(HasSubstr("test: loss"), HasSubstr(" 0 steps")));
 }
 
+bool has_pseudo_terminals() {
+  const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
+  const bool usable = master >= 0 && ::grantpt(master) == 0 && ::unlockpt(master) == 0;
+  if (master >= 0) ::close(master);
+  return usable;
+}
+
 TEST(Progress, IsOneLiveLineOnATerminalAndPlainLinesElsewhere) {
+  if (!has_pseudo_terminals()) GTEST_SKIP() << "this system has no pseudo-terminals (/dev/ptmx)";
   const auto live = run_process(tiny_lenet({"--epochs", "3"}), patience, {.terminal = true});
   EXPECT_EQ(live.exit_code, 0) << live.errors;
   EXPECT_THAT(live.output, HasSubstr("epoch 3/3"));
