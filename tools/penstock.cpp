@@ -60,6 +60,9 @@ int main(int argc, char** argv) {
       std::fputs(help, stderr);
       return apps::usage;
     }
-    return run_command(argc - 1, argv + 1);
+    const int code = run_command(argc - 1, argv + 1);
+    // What was printed is the result: a full disk behind it is a failure.
+    if ((!std::cout.flush() || std::fflush(stdout) != 0) && code == 0) throw error("cannot write to standard output");
+    return code;
   });
 }
