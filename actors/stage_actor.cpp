@@ -248,7 +248,8 @@ void stage_replica::run_forward(const planner::action& a) {
     job->labels = std::move(l.labels);
     job->record->id.minibatch_samples = l.minibatch_samples;
   }
-  if (m.samples > 0) job->inputs = in_model_order(unit_->layers->whole(), unit_->layers->inputs(), m.tensors, m.samples, false);
+  if (m.samples > 0)
+    job->inputs = in_model_order(unit_->layers->whole(), unit_->layers->inputs(), m.tensors, m.samples, false);
   m.tensors.clear();
   job->record->weights = versions_.at(a.version);
   job->version = job->record->weights->version;

@@ -243,15 +243,4 @@ std::string read_text(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-temporary_folder::temporary_folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "penstock-test-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) fail("cannot make a folder " + name, errno);
-  path_ = name;
-}
-
-temporary_folder::~temporary_folder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 } // namespace penstock::test

@@ -1,6 +1,8 @@
 // Runs a program as a person would and never waits without a deadline: for tests of the binaries end to end.
 #pragma once
 
+#include "tests/support/temporary_folder.hpp"
+
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -66,19 +68,6 @@ std::string read_text(const std::filesystem::path& file);
 
 std::vector<std::string> lines_of(std::string_view text); ///< without empty lines
 
-/// A new empty folder that is removed with everything in it.
-class temporary_folder {
-public:
-  temporary_folder();
-  ~temporary_folder();
-  temporary_folder(const temporary_folder&) = delete;
-  temporary_folder& operator=(const temporary_folder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
-  bool empty() const { return std::filesystem::is_empty(path_); }
-
-private:
-  std::filesystem::path path_;
-};
+using testing_support::temporary_folder;
 
 } // namespace penstock::test

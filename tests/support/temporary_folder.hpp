@@ -29,6 +29,8 @@ public:
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
 
+  bool empty() const { return std::filesystem::is_empty(path_); }
+
   /// Names of everything in it, hidden files included.
   std::vector<std::string> names() const {
     std::vector<std::string> result;
