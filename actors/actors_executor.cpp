@@ -1,5 +1,6 @@
 // Runs segments with actors: one actor system, one coordinator, and this thread waiting for them.
 #include "actors/coordinator_actor.hpp"
+#include "actors/run_plan.hpp"
 #include "kernels/check.hpp"
 
 #include <caf/actor_system.hpp>
@@ -47,10 +48,7 @@ private:
 actors_executor::actors_executor(run_services& services)
     : services_(services), system_(config_), self_(system_), coordinator_(spawn_coordinator(system_)),
       context_(new actor_context{services, coordinator_}) {
-  planner::schedule_request request{services.options.schedule,     services.options.replicas,
-                                    services.options.microbatches, services.options.in_flight,
-                                    services.options.window,       1};
-  caf::anon_send(coordinator_, start_run_msg{context_, planner::resolve_schedule(request)});
+  caf::anon_send(coordinator_, start_run_msg{context_, planner::resolve_schedule(request_of(services.options, 1))});
 }
 
 actors_executor::~actors_executor() {

@@ -80,7 +80,6 @@ struct evaluate_msg {
   const dataset* data = nullptr;
   std::int64_t batch = 0;
   std::int64_t credit = 1;
-  std::vector<int> replicas;
 };
 struct evaluated_msg {
   loss_metrics total;

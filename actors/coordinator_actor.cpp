@@ -227,7 +227,7 @@ void coordinator::evaluate(const start_evaluation_msg& m) {
     for (const auto& replica : stages_[static_cast<std::size_t>(s.index)])
       caf::anon_send(replica, begin_evaluation_msg{segment, s.weights, states});
   }
-  evaluate_msg start{segment, m.data, m.batch, dealing_.source_credit(), {}};
+  evaluate_msg start{segment, m.data, m.batch, dealing_.source_credit()};
   caf::anon_send(metrics_, start);
   caf::anon_send(source_, start);
 }

@@ -8,7 +8,7 @@
 #include "kernels/segment.hpp"
 #include "kernels/stream.hpp"
 
-#include <mutex>
+#include <memory>
 
 namespace penstock::actors {
 

@@ -14,10 +14,6 @@ namespace penstock::actors {
 
 namespace {
 
-planner::schedule_request request_of(const run_options& o, std::int64_t minibatches) {
-  return {o.schedule, o.replicas, o.microbatches, o.in_flight, o.window, minibatches};
-}
-
 std::vector<int> settle_cuts(const run_options& o, const model& net) {
   const int layers = static_cast<int>(net.layers().size());
   if (o.cuts.empty()) return balanced_cuts(net, o.replicas);
@@ -104,6 +100,10 @@ void check_layer_actors(const run_options& o, const run_inputs& in, const std::v
 }
 
 } // namespace
+
+planner::schedule_request request_of(const run_options& o, std::int64_t minibatches) {
+  return {o.schedule, o.replicas, o.microbatches, o.in_flight, o.window, minibatches};
+}
 
 run_plan resolve_run(const run_options& options, const run_inputs& inputs) {
   run_plan plan;

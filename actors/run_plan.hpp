@@ -17,6 +17,9 @@ struct run_plan {
 /// Throws usage_error, one line, for what cannot be run.
 run_plan resolve_run(const run_options& options, const run_inputs& inputs);
 
+/// What the planner is asked for, with the run's options.
+planner::schedule_request request_of(const run_options& options, std::int64_t minibatches);
+
 /// The schedule of a stretch, checked by the static checker.
 segment_run_ptr plan_segment(const run_plan& plan, std::int64_t segment, std::int64_t first, std::int64_t minibatches);
 
