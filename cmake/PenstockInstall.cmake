@@ -19,7 +19,7 @@ endfunction()
 function(penstock_package_of target out)
   set(packages "DNNL::dnnl=dnnl 2.6" "OpenMP::OpenMP_CXX=OpenMP" "Threads::Threads=Threads" "CAF::core=CAF"
     "nlohmann_json::nlohmann_json=nlohmann_json 3.11" "spdlog::spdlog=spdlog" "fmt::fmt=fmt" "CLI11::CLI11=CLI11 2.1"
-    "ZLIB::ZLIB=ZLIB" "JPEG::JPEG=JPEG" "OpenSSL::Crypto=OpenSSL")
+    "ZLIB::ZLIB=ZLIB" "toml11::toml11=toml11" "JPEG::JPEG=JPEG" "OpenSSL::Crypto=OpenSSL")
   list(FILTER packages INCLUDE REGEX "^${target}=")
   if(NOT packages)
     message(FATAL_ERROR "cmake/PenstockInstall.cmake: say in which package ${target} is found")

@@ -1,0 +1,2 @@
+// Checks a cluster and answers who is joined to whom.
+#include "planner/cluster/cluster.hpp"

@@ -1,0 +1,2 @@
+// Tries everything and explains.
+#include "planner/explore/explore.hpp"

@@ -1,0 +1,40 @@
+// From a profile and a cluster to the plan that wins, and the ones that did not.
+#pragma once
+
+#include "planner/cluster/cluster.hpp"
+#include "planner/plan/plan.hpp"
+#include "planner/profile/profile.hpp"
+
+#include <string>
+#include <vector>
+
+namespace penstock::planner {
+
+struct plan_request {
+  std::int64_t batch = 0;                 ///< samples of a minibatch; 0: the profile's largest micro-batch
+  std::vector<std::string> schedules;     ///< to be tried; empty: all that apply
+  std::vector<int> microbatches;          ///< M to be tried where M may be chosen; empty: powers of two that fit
+  int stages = 0;                         ///< pinned; 0: free
+  std::vector<int> replicas;              ///< pinned, one per stage; empty: free
+  std::vector<std::string> first_layers;  ///< pinned: of stages 1, 2, ...; empty: free
+  std::vector<std::string> keep_together; ///< "block1": layers whose names begin so (whole dotted parts), or "a..b"
+  std::string in_flight;                  ///< pinned, as --in-flight; "": free
+  int optimizer_copies = 1;               ///< of the weights, in optimizer state
+  bool synchronous_only = false;
+  bool allow_recompute = true;
+  int devices = 0; ///< how many to use at most; 0: all
+  std::size_t top = 20;
+  std::size_t antichain_limit = 4096;
+};
+
+/// Tries schedules, micro-batch sizes, partitions, replicas, credits and recomputation (BaPipe's exploration over
+/// PipeDream's and 2BW's searches); re-scores the best with the simulator, keeps what the static checker passes, and
+/// explains. Throws std::invalid_argument, one line, for a request that makes no sense, and for one that nothing fits:
+/// then it says by how many bytes the best misses and what would fit (fewer in flight, recomputation, more stages).
+plan make_plan(const profile& p, const cluster& c, const plan_request& request);
+
+/// Predicts a given plan on the simulator (fills plan::predicted). Throws std::invalid_argument where plan, profile and
+/// cluster do not fit each other.
+plan predict(const plan& given, const profile& p, const cluster& c);
+
+} // namespace penstock::planner

@@ -1,0 +1,109 @@
+// A plan: which layers run where, on how many replicas, under which schedule, and what that is predicted to cost.
+#pragma once
+
+#include "planner/schedule.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace penstock::planner {
+
+struct stage_memory { ///< bytes of the fullest replica, at the moment that is fullest
+  double weights = 0; ///< all versions alive
+  double gradients = 0;
+  double optimizer_state = 0;
+  double activations = 0; ///< kept for backward and between stages
+  double workspace = 0;
+  double total = 0; ///< at the peak; at most the sum of the parts' peaks
+};
+
+struct stage_prediction {
+  double forward_seconds = 0; ///< of one micro-batch; its recomputation is in backward
+  double backward_seconds = 0;
+  double update_seconds = 0;
+  double all_reduce_seconds = 0; ///< of one update, alone on its links
+  double send_seconds = 0;       ///< activations of one micro-batch to the next stage, alone on the link
+  double busy = 0;               ///< share of the time, mean over the replicas
+  stage_memory memory;
+};
+
+struct prediction {
+  double step_seconds = 0; ///< one minibatch through the whole pipeline in steady state
+  double speedup_over_one_device = 0;
+  double bubble = 0;                            ///< 1 - busy, mean over workers
+  double bytes_per_minibatch = 0;               ///< sent between devices
+  double data_parallel_bytes_per_minibatch = 0; ///< what pure data parallelism over as many devices would send
+  std::string binding; ///< "compute of stage 1", "link 0-1", "all-reduce of stage 0", "memory of stage 0"
+  std::vector<stage_prediction> stages;
+};
+
+struct planned_stage {
+  std::string first_layer;
+  std::string last_layer; ///< inclusive
+  int replicas = 1;
+  std::vector<std::string> devices; ///< "cpu:0", one per replica
+  std::int64_t in_flight = 1;
+  bool recompute = false;
+};
+
+/// One row of `penstock plan --explain`.
+struct plan_summary {
+  std::string text; ///< "conv1..pool5 x15 | fc6..fc8 x1"
+  std::string origin;
+  std::string schedule;
+  int microbatches = 1;
+  std::vector<std::int64_t> in_flight;
+  bool recompute = false;
+  double step_seconds = 0;
+  double peak_bytes = 0; ///< of the fullest device
+  double bubble = 0;
+  double bytes_per_minibatch = 0;
+  double data_parallel_bytes_per_minibatch = 0;
+  std::string binding;
+  std::string rejected; ///< why it was not taken; "" for the winner
+};
+
+struct plan {
+  static constexpr int version = 1;
+  std::string model;
+  std::string model_options; ///< as profile::model_options
+  std::int64_t batch = 0;    ///< samples of a minibatch
+  std::string schedule = "pipedream";
+  int microbatches = 1;
+  int window = 0;
+  int threads = 0;                      ///< compute threads of a worker; 0: not said
+  bool simulation_only = false;         ///< devices or a schedule that the runtime does not have (fbp-as)
+  std::vector<std::string> layer_order; ///< only where it is not the model's own
+  std::vector<planned_stage> stages;
+  std::optional<prediction> predicted;
+  std::string reason; ///< one line: why it won
+  std::optional<plan_summary> runner_up;
+  std::vector<plan_summary> considered;
+  std::map<std::string, std::string> inputs; ///< profile and cluster by name, costs used: for the reader
+};
+
+/// Every key known, types and ranges right, names there; one line with the key's path otherwise
+/// (std::invalid_argument).
+plan plan_from_json(std::string_view text, const std::string& source);
+std::string to_json(const plan& p);
+
+/// The stages as ranges of `layers` (all of the model's layers, in the model's order or the plan's): the first layer of
+/// stages 1, 2, .... Throws std::invalid_argument for a gap, an overlap, a layer that there is not (with the nearest),
+/// an order that is none of the model's layers.
+std::vector<int> cuts_of(const plan& p, const std::vector<std::string>& layers);
+
+/// What the plan asks of the schedule generator.
+schedule_request request_of(const plan& p, std::int64_t minibatches);
+
+/// Makes the schedule of a few minibatches and runs the static checker: what the runtime would refuse is refused here.
+/// Also replicas against devices, devices named twice. Throws std::invalid_argument.
+void check_plan(const plan& p);
+
+/// "conv1..pool5 x15 | fc6..fc8 x1".
+std::string describe_stages(const plan& p);
+
+} // namespace penstock::planner

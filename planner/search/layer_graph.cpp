@@ -1,0 +1,2 @@
+// The states of a model's graph.
+#include "planner/search/layer_graph.hpp"
