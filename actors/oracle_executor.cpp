@@ -128,7 +128,8 @@ void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
     const auto r = static_cast<std::size_t>(planner::replica_of(run_->plan, s.index, tau, micro));
     const auto weights = run_->plan.stashes_weights ? records[i].weights : s.weights;
     s.replicas[r].work->run([&](backend& ops) {
-      flowing = compute_backward(ops, parts, s, std::move(flowing), *weights, records[i], memory_[i].gradients[r]);
+      flowing = compute_backward(ops, parts, s, s.replicas[r], std::move(flowing), *weights, records[i],
+                                 memory_[i].gradients[r]);
     });
     records[i] = {};
   }

@@ -101,6 +101,7 @@ std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared
     s.index = static_cast<int>(i);
     s.is_first = i == 0;
     s.is_last = i + 1 == count;
+    s.recomputes = i < options.recompute.size() && options.recompute[i];
     const int end = s.is_last ? static_cast<int>(p->net->layers().size()) : cuts[i + 1];
     s.layers = std::make_shared<segment>(p->net, cuts[i], end);
     for (int r = 0; r < options.replicas[i]; ++r) {

@@ -2,12 +2,14 @@
 // on it; while one runs, its threads own the parts by turns, and between runs the trainer reads and writes it.
 #pragma once
 
+#include "actors/compute_times.hpp"
 #include "actors/run_options.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/safetensors.hpp"
 #include "kernels/segment.hpp"
 #include "kernels/stream.hpp"
 
+#include <functional>
 #include <memory>
 
 namespace penstock::actors {
@@ -22,13 +24,16 @@ using weights_ptr = std::shared_ptr<weight_set>;
 struct replica_unit {
   std::shared_ptr<device> memory; ///< a memory domain of its own, so that its bytes are counted apart
   std::unique_ptr<stream> work;
-  std::vector<tensor> states; ///< BatchNorm statistics, in the order of segment::states()
+  std::vector<tensor> states;                            ///< BatchNorm statistics, in the order of segment::states()
+  compute_times times;                                   ///< written on the stream
+  std::function<void(const layer_observation&)> observe; ///< for profiles; else empty
 };
 
 struct stage_unit {
   int index = 0;
   bool is_first = false;
   bool is_last = false;
+  bool recomputes = false; ///< keeps a micro-batch's inputs instead of its activations
   std::shared_ptr<const segment> layers;
   std::vector<replica_unit> replicas;
   std::vector<format_ptr> formats; ///< of the parameters

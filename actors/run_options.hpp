@@ -19,6 +19,8 @@ struct run_options {
   int microbatches = 0;         ///< 0: the schedule's default
   planner::in_flight_spec in_flight;
   int window = 0;
+  std::vector<bool>
+      recompute; ///< per stage: drop activations after forward, compute them again in backward; empty: none
 
   // -- training -----------------------------------------------------------------
   std::int64_t batch = 32;

@@ -125,6 +125,9 @@ run_plan resolve_run(const run_options& options, const run_inputs& inputs) {
     throw usage_error("clip-norm needs the gradients of all stages at one version, and " + o.schedule +
                       " never has them together; use a synchronous schedule such as 1f1b");
   if (o.eval_batch == 0) o.eval_batch = o.batch;
+  if (!o.recompute.empty() && o.recompute.size() != o.replicas.size())
+    throw usage_error("recompute: given for " + std::to_string(o.recompute.size()) + " stages, wanted " +
+                      std::to_string(o.replicas.size()));
   check_layer_actors(o, inputs, plan.cuts);
   const minibatch_plan minibatches(inputs.train->size(), o.batch);
   plan.drains.per_epoch = minibatches.per_epoch();

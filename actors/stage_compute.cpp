@@ -11,8 +11,8 @@ namespace penstock::actors {
 
 namespace {
 
-segment_call call_for(const microbatch_id& id, phase mode) {
-  return {.mode = mode, .seed = id.seed, .minibatch = id.minibatch, .microbatch = id.microbatch};
+segment_call training_call(const microbatch_id& id, const replica_unit& r) {
+  return {.seed = id.seed, .minibatch = id.minibatch, .microbatch = id.microbatch, .observe = r.observe};
 }
 
 // The source sends plain images; between layers rank-4 tensors have the device's own layout.
@@ -20,6 +20,12 @@ void adopt_layout(backend& ops, std::vector<tensor>& inputs) {
   for (auto& t : inputs)
     if (t && t.rank() == 4 && t.type() == dtype::f32)
       t = ops.reorder(t, ops.activation_format(t.dims()), memory_use::activations);
+}
+
+void recompute(backend& ops, const stage_unit& s, replica_unit& r, microbatch_record& record) {
+  auto call = training_call(record.id, r);
+  call.update_state = false; // it was, by the forward
+  s.layers->forward(ops, call, std::move(record.inputs), record.weights->tensors, r.states, &record.activations);
 }
 
 } // namespace
@@ -31,9 +37,11 @@ stage_forward compute_forward(backend& ops, const pipeline& p, const stage_unit&
     result.outputs.resize(s.layers->outputs().size());
     return result;
   }
+  const compute_times::watch timing(r.times.forward);
   if (s.is_first) adopt_layout(ops, inputs);
-  auto outputs = s.layers->forward(ops, call_for(record.id, phase::training), std::move(inputs),
-                                   record.weights->tensors, r.states, &record.activations);
+  if (s.recomputes) record.inputs = inputs; // a second handle: no layer may write into them
+  auto outputs = s.layers->forward(ops, training_call(record.id, r), std::move(inputs), record.weights->tensors,
+                                   r.states, s.recomputes ? nullptr : &record.activations);
   if (s.is_last) {
     record.loss = p.loss.forward(ops, outputs.front(), labels);
     result.metrics = record.loss.metrics;
@@ -43,10 +51,12 @@ stage_forward compute_forward(backend& ops, const pipeline& p, const stage_unit&
   return result;
 }
 
-std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stage_unit& s,
+std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
                                      std::vector<tensor> output_gradients, const weight_set& weights,
                                      microbatch_record& record, std::span<tensor> gradients) {
   if (record.id.samples == 0) return std::vector<tensor>(s.layers->inputs().size());
+  const compute_times::watch timing(r.times.backward);
+  if (s.recomputes) recompute(ops, s, r, record);
   if (s.is_last) {
     check(record.id.minibatch_samples > 0, "the loss needs the minibatch's sample count");
     const auto scale = 1.0F / static_cast<float>(record.id.minibatch_samples);
@@ -54,7 +64,7 @@ std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stag
     output_gradients.push_back(p.loss.backward(ops, record.loss, scale));
     record.loss = {};
   }
-  return s.layers->backward(ops, call_for(record.id, phase::training), std::move(output_gradients), weights.tensors,
+  return s.layers->backward(ops, training_call(record.id, r), std::move(output_gradients), weights.tensors,
                             std::move(record.activations), gradients);
 }
 
@@ -129,6 +139,7 @@ void keep_first_gradients(backend& ops, stage_unit& s, float scale, std::span<co
 
 void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_options& options,
                     const update_order& order, std::span<const tensor> gradients) {
+  const compute_times::watch timing(s.replicas.front().times.update);
   if (order.keep_gradients) keep_first_gradients(ops, s, order.gradient_scale, gradients);
   // Only this thread can make another handle of the newest version, so a count of one cannot change under us.
   const bool in_place = s.weights.use_count() == 1;

@@ -19,6 +19,7 @@ struct microbatch_record {
   microbatch_id id;
   weights_ptr weights; ///< the version that the forward used
   segment_activations activations;
+  std::vector<tensor> inputs;                ///< instead of activations where the stage recomputes
   softmax_cross_entropy::forward_value loss; ///< last stage
 };
 
@@ -32,8 +33,9 @@ stage_forward compute_forward(backend& ops, const pipeline& p, const stage_unit&
                               std::vector<tensor> inputs, const tensor& labels, microbatch_record& record);
 
 /// Backward with the weights given (the captured ones, but under pipedream-naive). Weight gradients are added into
-/// `gradients`. Returns input gradients in the order of segment::inputs().
-std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stage_unit& s,
+/// `gradients`. Returns input gradients in the order of segment::inputs(). Where the stage recomputes, its forward runs
+/// again first, with the captured weights and the same random numbers; BatchNorm's statistics stay as they are.
+std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
                                      std::vector<tensor> output_gradients, const weight_set& weights,
                                      microbatch_record& record, std::span<tensor> gradients);
 

@@ -7,7 +7,8 @@ void stage_work::compute(backend& ops, stage_job& job) {
   const auto& parts = context->services.parts;
   job.begin_ns = trace_recorder::now_ns();
   if (job.what == stage_job::kind::backward) {
-    job.outputs = compute_backward(ops, parts, *unit, std::move(job.inputs), *job.weights, *job.record, *job.gradients);
+    job.outputs = compute_backward(ops, parts, *unit, *own, std::move(job.inputs), *job.weights, *job.record,
+                                   *job.gradients);
     job.gradients.reset();
   } else {
     auto result =
@@ -16,7 +17,8 @@ void stage_work::compute(backend& ops, stage_job& job) {
             : compute_evaluation(ops, parts, *unit, std::move(job.inputs), job.labels, *job.weights, evaluation_states);
     job.outputs = std::move(result.outputs);
     job.metrics = result.metrics;
-    if (job.record && !job.stashes_weights) job.record->weights.reset();
+    // Backward reads the newest weights then; but what is computed again must be what the forward computed.
+    if (job.record && !job.stashes_weights && !unit->recomputes) job.record->weights.reset();
   }
   job.record.reset();
   job.weights.reset();

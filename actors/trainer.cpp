@@ -30,6 +30,7 @@ run_summary describe(const run_plan& plan, const model& net) {
     stage.layers = layer_range(net, plan.cuts[i], end);
     stage.replicas = plan.options.replicas[i];
     stage.credit = plan.dealing.stages[i].credit;
+    stage.recomputes = !plan.options.recompute.empty() && plan.options.recompute[i];
     for (int l = plan.cuts[i]; l < end; ++l)
       for (const auto& p : net.parameters(l))
         stage.weight_bytes += 4 * element_count(p.dims);
@@ -167,6 +168,10 @@ void training_run::summarise() {
     out.weight_bytes = 0;
     for (const auto& w : s.weights->tensors)
       out.weight_bytes += static_cast<std::int64_t>(w.bytes());
+    const auto& times = s.replicas.front().times;
+    out.forward_seconds = times.forward.median_seconds();
+    out.backward_seconds = times.backward.median_seconds();
+    out.update_seconds = times.update.median_seconds();
     for (auto& r : s.replicas) {
       const auto usage = r.memory->memory().usage();
       out.peak_weight_bytes = std::max(out.peak_weight_bytes, usage.peak(memory_use::weights));

@@ -38,6 +38,10 @@ struct stage_report {
   std::int64_t peak_weight_bytes = 0; ///< versions alive at once
   std::int64_t peak_memory_bytes = 0; ///< all uses; largest replica
   std::int64_t updates = 0;
+  bool recomputes = false;
+  double forward_seconds = 0;  ///< median, of a micro-batch on one replica
+  double backward_seconds = 0; ///< its recomputation included
+  double update_seconds = 0;
 };
 
 struct run_summary {

@@ -158,11 +158,16 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
     auto result = layer.op->forward(context, arguments, weights.subspan(s.first_parameter, s.parameter_count));
     const auto& ids = results_of(l);
     check(result.outputs.size() == ids.size(), "a layer returned another number of outputs than it inferred");
+    if (call.observe)
+      call.observe({.layer = l,
+                    .backward = false,
+                    .seconds = watch.seconds(),
+                    .outputs = result.outputs,
+                    .saved = result.saved});
     for (std::size_t i = 0; i < ids.size(); ++i)
       if (left[index_of(ids[i])] > 0) values[index_of(ids[i])] = std::move(result.outputs[i]);
     if (keep != nullptr && s.needs_backward)
       keep->saved[static_cast<std::size_t>(l - first_)] = std::move(result.saved);
-    if (call.observe) call.observe(l, false, watch.seconds());
   }
   std::vector<tensor> outputs;
   for (const auto id : outputs_)
@@ -230,7 +235,7 @@ std::vector<tensor> segment::backward(backend& ops, const segment_call& call, st
       else if (g)
         ops.accumulate(sum, g);
     }
-    if (call.observe) call.observe(l, true, watch.seconds());
+    if (call.observe) call.observe({.layer = l, .backward = true, .seconds = watch.seconds()});
   }
   std::vector<tensor> input_gradients;
   for (const auto id : inputs_)

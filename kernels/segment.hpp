@@ -25,6 +25,15 @@ struct segment_activations {
   std::vector<std::vector<tensor>> saved; ///< per layer of the range
 };
 
+/// One layer's call, as it has just ended.
+struct layer_observation {
+  int layer = 0; ///< index in the model
+  bool backward = false;
+  double seconds = 0;
+  std::span<const tensor> outputs{}; ///< of a forward
+  std::span<const tensor> saved{};   ///< what a forward leaves for the layer's backward
+};
+
 /// Which micro-batch a call works on, and how.
 struct segment_call {
   phase mode = phase::training;
@@ -32,8 +41,7 @@ struct segment_call {
   std::int64_t minibatch = 0; ///< global id
   std::int32_t microbatch = 0;
   bool update_state = true;
-  /// Called after each layer with its index, whether it was the backward, and its seconds; for profiles. May be empty.
-  std::function<void(int layer, bool backward, double seconds)> observe{};
+  std::function<void(const layer_observation&)> observe{}; ///< called after each layer, for profiles; may be empty
 };
 
 /// Immutable plan of layers [first, last) of a model: fused pairs, last uses, boundary tensors. Shared by replicas.
@@ -52,6 +60,8 @@ public:
   const std::vector<segment_state>& states() const { return states_; }
   /// The format in which this backend keeps each parameter.
   std::vector<format_ptr> parameter_formats(backend& ops) const;
+  /// True for a layer of the range that is computed within the one before it (a fused ReLU).
+  bool is_absorbed(int layer) const { return steps_.at(static_cast<std::size_t>(layer - first_)).absorbed; }
   /// True when some layer before the range has parameters, so that input gradients are wanted at all.
   bool wants_gradient(value_id id) const { return wants_gradient_.at(static_cast<std::size_t>(id)); }
 

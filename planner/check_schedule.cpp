@@ -177,9 +177,10 @@ std::string wait_cycle(const playback& state, int lane) {
 /// list's head with all it needs, since nothing later of its kind can have gone before it.
 fault check_it_runs(const schedule& s) {
   playback state(s, 0);
-  for (auto ready = state.take_woken(); !ready.empty(); ready = state.take_woken())
+  std::vector<int> ready;
+  for (state.take_woken(ready); !ready.empty(); state.take_woken(ready))
     for (const auto lane : ready)
-      while (const auto a = state.start_next(lane)) {
+      while (const auto* a = state.start_next(lane)) {
         if (a->kind == action_kind::forward) state.deliver_activation(state.stage(lane), *a);
         if (a->kind == action_kind::backward) state.deliver_gradient(state.stage(lane), *a);
         if (a->kind == action_kind::update) state.finish_update(lane);

@@ -17,7 +17,9 @@ struct machine_stage {
   double update_seconds = 0;               ///< per update
   std::vector<double> output_bytes{0};     ///< to the next stage; as many come back as gradients
   double all_reduce_bytes = 0;             ///< per update, among the replicas; 0: nothing to do
-  bool all_reduce_overlaps = true;         ///< starts with the update's last backward; else after it
+  bool all_reduce_overlaps = true;         ///< runs beside the update's last backwards; else after them
+  double activation_delay_s = 0;           ///< of every activation to the next stage, beside what the links take
+  double gradient_delay_s = 0;             ///< of every gradient to the previous stage
 
   // memory of one replica, bytes
   double weight_bytes = 0; ///< of one version
@@ -25,7 +27,11 @@ struct machine_stage {
   double optimizer_bytes = 0;
   double state_bytes = 0;                 ///< whatever else stays
   std::vector<double> kept_bytes{0};      ///< from a forward's begin to its backward's end
-  std::vector<double> workspace_bytes{0}; ///< while an action runs
+  std::vector<double> workspace_bytes{0}; ///< while a forward runs, what it puts out included
+  /// While a backward runs, at its worst moment; below 0 where kept bytes are gone, or gradients not yet there, by
+  /// then. Empty: as workspace_bytes.
+  std::vector<double> backward_workspace_bytes;
+  std::vector<double> unkept_output_bytes; ///< the part of output_bytes that kept_bytes lack; empty: all of it
 };
 
 /// One level of links between devices; as link_level of the cluster.
@@ -36,11 +42,15 @@ struct machine_link {
   bool shared = false;
   bool half_duplex = false;
   bool by_reference = false;
+  bool point_to_point = false; ///< a wire of its own between any two devices, where not shared
 };
 
 struct machine {
   std::vector<machine_stage> stages;
   std::vector<machine_link> links; ///< innermost first; empty: messages take no time
+  /// Both devices do nothing else while one sends to the other, and a receiver receives in the order of its list
+  /// (BaPipe's SNO). The runtime never does.
+  bool blocking_sends = false;
 };
 
 struct straggler {
@@ -85,15 +95,46 @@ struct machine_run : simulation {
   std::vector<simulated_memory> memory;      ///< per stage
   std::vector<double> all_reduce_seconds;    ///< per stage, of one update as it ran
   double bytes_sent = 0;                     ///< between different devices, all-reduce included
-  /// Seconds from one minibatch to the next in steady state: over the second half of the minibatches, measured where
-  /// the first stage is done with them, in whole rounds of the replicas. The makespan over the minibatches where there
-  /// are too few.
+  /// Seconds from one minibatch to the next in steady state: over the second half of the minibatches, less those that
+  /// only empty the pipeline, measured where the first stage is done with them, in whole rounds of the replicas (their
+  /// least common multiple in micro-batches). The makespan over the minibatches where there are too few.
   double step_seconds = 0;
 };
 
-/// Plays the schedule's lists (credits, window, versions, dealing) on the machine. Transfers queue for the links they
-/// use, in order of readiness. Throws std::invalid_argument for numbers that make no sense (one line), std::logic_error
-/// if the lists cannot run.
+/// Plays the schedule's lists (credits, window, versions, dealing) on the machine, in the runtime's order:
+///
+/// - A device runs one action at a time: of the updates that wait for it the oldest, else of its replicas' next actions
+///   the one that was ready first. Times are multiplied by the device's straggler factor and the action's own jitter.
+/// - A message takes the innermost level that joins the two devices. It holds its channels for bytes / bandwidth, once
+///   all of them are free, and arrives a latency later; messages take their channels in order of readiness. A level has
+///   one channel out of and one into each device (or one from each to each other, where it is point to point); a shared
+///   level one in each of its components towards higher device numbers and one towards lower. Where a level is half
+///   duplex the two directions have one channel together.
+/// - An update waits until every replica of the stage has reached it in its list, and for the all-reduce. Replicas go
+///   on meanwhile with what does not need the new version.
+/// - An all-reduce among m devices holds all their channels for 2 (m - 1) / m x bytes / bandwidth (twice that where a
+///   level is half duplex; times the members in a component where it is shared), at the slowest level the replicas
+///   span, and takes 2 (m - 1) latencies more. It goes in `all_reduce_buckets` equal buckets, between which other
+///   messages find room. Where it overlaps, the buckets become ready evenly over the last backward of the update (the
+///   replicas' latest begin and end), so it ends no earlier than that plus one bucket. Each replica then updates its
+///   own weights.
+/// - Replicas joined by reference are workers of one process: their gradients are summed on the first one's device
+///   ((m - 1) x bytes / bandwidth) once all have reached the update, and one update there serves them all.
+///
+/// Memory is counted for every replica as a worker of its own would hold it: weight versions that a forward in flight
+/// captured or a later one reads, and one more while an update writes it unless it may write in place; a gradient set
+/// from an update's first backward until the update ends; what a forward keeps until its backward ends; an output or
+/// input gradient from the begin of what makes it until the neighbour has used it (by reference, or without links) or
+/// it has arrived there, where a copy lives until the neighbour has used it.
+///
+/// Throws std::invalid_argument for numbers that make no sense (one line), std::logic_error if the lists cannot run
+/// (the checker says why).
 machine_run run_machine(const schedule& s, const machine& m, const machine_options& options = {});
+
+inline constexpr int all_reduce_buckets = 16;
+
+/// Enough minibatches for machine_run::step_seconds to be that of the steady state: the pipeline fills, runs some
+/// rounds of the replicas, and empties. Takes a schedule without lists as well (resolve_schedule).
+std::int64_t steady_minibatches(const schedule& s);
 
 } // namespace penstock::planner

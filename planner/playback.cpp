@@ -65,7 +65,7 @@ bool playback::is_runnable(int lane, const action& a) const {
   if (a.kind == action_kind::update) return true;
   const auto here = static_cast<std::size_t>(stage(lane));
   if (a.kind == action_kind::forward && at(lane).in_flight >= schedule_.stages[here].credit) return false;
-  return a.version <= stages_[here].version && input_is_here(stage(lane), a);
+  return a.version <= at(lane).version && input_is_here(stage(lane), a);
 }
 
 std::optional<std::size_t> playback::runnable_offset(int lane) const {
@@ -82,17 +82,29 @@ std::optional<std::size_t> playback::runnable_offset(int lane) const {
   return {};
 }
 
-std::optional<action> playback::start_next(int lane) {
+const action* playback::runnable(int lane) const {
   const auto offset = runnable_offset(lane);
-  if (!offset) return {};
+  return offset ? &list(lane)[at(lane).head + *offset] : nullptr;
+}
+
+void playback::start(int lane, const action& a) {
   auto& state = lanes_[static_cast<std::size_t>(lane)];
-  const auto a = list(lane)[state.head + *offset];
   if (a.kind == action_kind::forward) ++state.in_flight;
   if (a.kind == action_kind::backward) --state.in_flight;
-  if (state.started.size() <= *offset) state.started.resize(*offset + 1);
-  state.started[*offset] = true;
+  const auto offset = static_cast<std::size_t>(&a - &list(lane)[state.head]);
+  if (offset == 0 && state.started.empty()) { // in order, as nearly always
+    ++state.head;
+    return;
+  }
+  if (state.started.size() <= offset) state.started.resize(offset + 1);
+  state.started[offset] = true;
   for (; !state.started.empty() && state.started.front(); ++state.head)
     state.started.pop_front();
+}
+
+const action* playback::start_next(int lane) {
+  const auto* a = runnable(lane);
+  if (a != nullptr) start(lane, *a);
   return a;
 }
 
@@ -120,19 +132,27 @@ void playback::deliver_gradient(int stage, const action& backward) {
 
 void playback::finish_update(int lane) {
   ++lanes_[static_cast<std::size_t>(lane)].updates;
-  auto& state = stages_[static_cast<std::size_t>(stage(lane))];
+  const auto& state = state_of(stage(lane));
   const auto replicas = schedule_.stages[static_cast<std::size_t>(stage(lane))].replicas;
   auto least = std::numeric_limits<std::int64_t>::max();
   for (int r = 0; r < replicas; ++r)
     least = std::min(least, at(state.first_lane + r).updates);
-  if (least == state.version) return;
-  state.version = least;
-  for (int r = 0; r < replicas; ++r)
+  if (least == at(lane).version) return;
+  for (int r = 0; r < replicas; ++r) {
+    lanes_[static_cast<std::size_t>(state.first_lane + r)].version = least;
     woken_.push_back(state.first_lane + r);
+  }
 }
 
-std::vector<int> playback::take_woken() {
-  return std::exchange(woken_, {});
+void playback::finish_own_update(int lane) {
+  auto& state = lanes_[static_cast<std::size_t>(lane)];
+  state.version = ++state.updates;
+  woken_.push_back(lane);
+}
+
+void playback::take_woken(std::vector<int>& woken) {
+  woken.clear();
+  woken.swap(woken_);
 }
 
 playback::obstacle playback::missing_credit() const {
@@ -158,7 +178,7 @@ playback::obstacle playback::missing_version(int stage, std::int64_t version) co
 playback::obstacle playback::blocked_by(int lane) const {
   const auto& a = *head(lane);
   const auto here = stage(lane);
-  if (a.version > state_of(here).version) return missing_version(here, a.version);
+  if (a.version > at(lane).version) return missing_version(here, a.version);
   if (a.kind != action_kind::forward) return {lane_for(here + 1, a), "its gradient"};
   return here == 0 ? missing_credit() : obstacle{lane_for(here - 1, a), "its input"};
 }

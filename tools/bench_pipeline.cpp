@@ -1,15 +1,12 @@
 // Two stages on two cores against one stage on one thread, in one run: measures layer times, takes the cut that they
 // make best, trains both ways by turns, and reads the slower stage's busy share from the trace.
-#include "actors/pipeline.hpp"
-#include "actors/stage_compute.hpp"
+#include "actors/profiler/measure_machine.hpp"
+#include "actors/profiler/profile_model.hpp"
 #include "actors/trace/reader.hpp"
 #include "actors/trace/summary.hpp"
 #include "actors/trainer.hpp"
 #include "apps/data/data.hpp"
 #include "apps/models/registry.hpp"
-#include "kernels/loss.hpp"
-#include "kernels/segment.hpp"
-#include "kernels/stream.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -42,44 +39,17 @@ actors::run_options options_of(const bench& b, int stages, std::vector<int> cuts
   return o;
 }
 
-// Median seconds of each layer, forward and backward and update (a layer's weights are read and written once), on one
-// thread with the fusion that a whole stage has.
+// Median seconds of each layer, forward and backward and update, on one of two busy workers.
 std::vector<double> layer_seconds(const bench& b) {
-  auto o = options_of(b, 1, {}, 1);
-  auto parts = actors::build_pipeline(o, b.net, {0});
-  auto& s = parts->stages.front();
-  const auto layers = b.net->layers().size();
-  std::vector<std::vector<double>> samples(layers);
-  std::vector<double> total(layers, 0);
-  auto dims = b.net->value(b.net->input()).spec.dims;
-  dims[0] = b.batch;
-  s.update_stream().run([&](backend& ops) {
-    auto input = ops.allocate(dtype::f32, dims, memory_use::activations);
-    ops.fill(input, 0.1F);
-    auto labels = ops.allocate(dtype::i64, {b.batch}, memory_use::activations);
-    std::fill_n(labels.data<std::int64_t>(), b.batch, 0);
-    for (int repeat = 0; repeat < 5; ++repeat) {
-      std::fill(total.begin(), total.end(), 0);
-      segment_call call;
-      call.observe = [&](int layer, bool, double seconds) { total[static_cast<std::size_t>(layer)] += seconds; };
-      segment_activations keep;
-      auto x = ops.reorder(input, ops.activation_format(dims), memory_use::activations);
-      auto y = s.layers->forward(ops, call, {x}, s.weights->tensors, s.replicas[0].states, &keep);
-      auto loss = parts->loss.forward(ops, y[0], labels);
-      std::vector<tensor> gradients(s.layers->parameters().size());
-      s.layers->backward(ops, call, {parts->loss.backward(ops, loss, 1.0F / static_cast<float>(b.batch))},
-                         s.weights->tensors, std::move(keep), gradients);
-      if (repeat == 0) continue; // primitives are made in the first pass
-      for (std::size_t l = 0; l < layers; ++l)
-        samples[l].push_back(total[l]);
-    }
-  });
-  std::vector<double> medians;
-  for (auto& v : samples) {
-    std::sort(v.begin(), v.end());
-    medians.push_back(v[v.size() / 2]);
-  }
-  return medians;
+  actors::profile_options o;
+  o.samples = {b.batch};
+  o.workers = {actors::usable_cores()}; // one thread each
+  const auto p = actors::profile_model(b.net, "", o);
+  const auto& m = p.measurements.front();
+  std::vector<double> seconds;
+  for (std::size_t l = 0; l < m.layers.size(); ++l)
+    seconds.push_back(m.layers[l].forward_seconds + m.layers[l].backward_seconds + m.update_seconds[l]);
+  return seconds;
 }
 
 int best_cut(const std::vector<double>& seconds) {

@@ -93,7 +93,7 @@ public:
     return 3 * forward;
   }
 
-  void observe(std::function<void(int, bool, double)> observer) { call_.observe = std::move(observer); }
+  void observe(std::function<void(const layer_observation&)> observer) { call_.observe = std::move(observer); }
   const model& network() const { return *model_; }
   double update_seconds = 0;
 
@@ -112,10 +112,10 @@ private:
 void report_layers(backend& ops, training& run, int steps) {
   std::map<std::pair<int, bool>, double> fastest; // by layer and direction
   double last = 0;
-  run.observe([&](int layer, bool backward, double) {
+  run.observe([&](const layer_observation& o) {
     const double seconds = thread_seconds() - last;
     last += seconds;
-    const auto [entry, is_new] = fastest.emplace(std::pair(layer, backward), seconds);
+    const auto [entry, is_new] = fastest.emplace(std::pair(o.layer, o.backward), seconds);
     entry->second = std::min(entry->second, seconds);
   });
   double update = 1e9;

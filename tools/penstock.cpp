@@ -18,6 +18,10 @@ constexpr const char* help = R"(penstock: pipeline-parallel training with actors
 
   penstock models [NAME]       the models, or one model's layers
   penstock train MODEL ...     train; the same as the app of that name, and for models of plug-ins
+  penstock profile MODEL ...   measure a model's layers
+  penstock cluster measure     describe this machine's workers
+  penstock plan PROFILE ...    find how to cut, replicate and schedule it
+  penstock simulate PLAN ...   play a plan under a virtual clock
   penstock schedule ...        draw what each stage does when
   penstock trace ...           read a trace: summary, timeline, lifeline, check
   penstock version             the version
@@ -37,6 +41,10 @@ int run_command(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (name == "models") return tools::models_command(arguments);
   if (name == "train") return train_command(argc, argv);
+  if (name == "profile") return tools::profile_command(arguments);
+  if (name == "cluster") return tools::cluster_command(arguments);
+  if (name == "plan") return tools::plan_command(arguments);
+  if (name == "simulate") return tools::simulate_command(arguments);
   if (name == "schedule") return tools::schedule_command(arguments);
   if (name == "trace") return actors::trace_command(arguments, std::cout, std::cerr);
   if (name == "version" || name == "--version") {
@@ -47,7 +55,8 @@ int run_command(int argc, char** argv) {
     std::fputs(help, stdout);
     return apps::done;
   }
-  const std::vector<std::string> known{"models", "train", "schedule", "trace", "version", "help"};
+  const std::vector<std::string> known{"models",   "train",    "profile", "cluster", "plan",
+                                       "simulate", "schedule", "trace",   "version", "help"};
   throw usage_error("unknown command '" + name.substr(0, 80) + "'" + did_you_mean(name, known) + ", wanted one of " +
                     join(known, ", "));
 }

@@ -1,6 +1,7 @@
 // Reads the words, reads the file, and hands it to what was asked for.
 #include "actors/trace/command.hpp"
 
+#include "actors/trace/diff.hpp"
 #include "actors/trace/history.hpp"
 #include "actors/trace/lifeline.hpp"
 #include "actors/trace/summary.hpp"
@@ -22,15 +23,16 @@ namespace {
 constexpr std::int64_t shown_minibatches = 8; // of a timeline, unless told
 constexpr int default_width = 120;
 
-const std::vector<std::string> commands{"summary", "timeline", "lifeline", "check"};
+const std::vector<std::string> commands{"summary", "timeline", "lifeline", "check", "diff"};
 
 constexpr const char* help =
-    "usage: penstock trace COMMAND FILE\n"
+    "usage: penstock trace COMMAND FILE...\n"
     "  summary FILE [--json]            how busy each stage was, why it waited, how stale it was\n"
     "  timeline FILE [--from N] [--to N] [--width N]\n"
     "                                   minibatches N to N as text, one row a stage replica\n"
     "  lifeline FILE MINIBATCH          one minibatch's way through the stages\n"
-    "  check FILE                       did the run do what its schedule promises?\n";
+    "  check FILE                       did the run do what its schedule promises?\n"
+    "  diff A B [--json]                two traces of one plan, stage by stage: predicted and run, before and after\n";
 
 struct request {
   std::string command;
@@ -50,7 +52,7 @@ std::int64_t parse_number(const std::string& what, const std::string& text, std:
 }
 
 std::vector<std::string> options_of(const std::string& command) {
-  if (command == "summary") return {"--json", "--help"};
+  if (command == "summary" || command == "diff") return {"--json", "--help"};
   if (command == "timeline") return {"--from", "--to", "--width", "--help"};
   return {"--help"};
 }
@@ -101,9 +103,10 @@ request parse(std::span<const std::string> args) {
 }
 
 void check_words(const request& r) {
-  const std::size_t wanted = r.command == "lifeline" ? 2 : 1;
+  const std::size_t wanted = r.command == "lifeline" || r.command == "diff" ? 2 : 1;
   if (r.words.empty()) throw usage_error("trace " + r.command + ": no FILE given");
-  if (r.words.size() < wanted) throw usage_error("trace lifeline: no MINIBATCH given");
+  if (r.words.size() < wanted)
+    throw usage_error("trace " + r.command + ": no " + (r.command == "diff" ? "second FILE" : "MINIBATCH") + " given");
   if (r.words.size() > wanted)
     throw usage_error("trace " + r.command + ": one word too many, '" + r.words[wanted] + "'");
 }
@@ -131,6 +134,12 @@ int run(const request& r, std::ostream& out, std::ostream& err) {
   std::int64_t minibatch = 0;
   if (r.command == "lifeline") minibatch = parse_number("MINIBATCH", r.words[1], 0, std::int64_t{1} << 53);
   const auto file = read_trace(r.words[0]);
+  if (r.command == "diff") {
+    const auto other = read_trace(r.words[1]);
+    const auto difference = compare_traces(file, other);
+    out << (r.json ? to_json(difference, file, other) + "\n" : to_text(difference, file, other));
+    return 0;
+  }
   if (r.command == "check") {
     const auto verdict = check_history(file);
     const bool holds = verdict.found == history_verdict::outcome::holds;

@@ -1,53 +1,16 @@
 // The summary as a table for people and as JSON for programs.
 #include "actors/trace/summary.hpp"
+#include "actors/trace/table.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdio>
 
 namespace penstock::actors {
 
 namespace {
 
-using row = std::vector<std::string>;
-
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), pattern, values...);
-  return text.data();
-}
-
-std::string percent(double share) {
-  return format("%.1f%%", 100 * share);
-}
-
-enum class last_column : std::uint8_t { right, left };
-
-/// Columns as wide as their widest cell; the first `left` ones, and the last one if told, are set to the left.
-std::string table(const std::vector<row>& rows, std::size_t left, last_column last = last_column::right) {
-  std::vector<std::size_t> widths;
-  for (const auto& cells : rows)
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      widths.resize(std::max(widths.size(), i + 1));
-      widths[i] = std::max(widths[i], cells[i].size());
-    }
-  std::string text;
-  for (const auto& cells : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      const std::string space(widths[i] - cells[i].size(), ' ');
-      line += i == 0 ? "" : "  ";
-      const bool is_left = i < left || (last == last_column::left && i + 1 == cells.size());
-      line += is_left ? cells[i] + space : space + cells[i];
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line;
-    text += '\n';
-  }
-  return text;
-}
+using row = table_row;
 
 std::string layers_of(const trace_header& header, std::size_t stage) {
   return stage < header.stage_layers.size() ? header.stage_layers[stage] : std::string("-");

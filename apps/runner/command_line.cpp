@@ -94,7 +94,7 @@ struct command_line::implementation {
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->allow_extra_args(false);
     if (!shown.empty() && !says_default(help)) option->default_str(shown);
     b.option = option;
-    b.name = name;
+    b.name = name.substr(name.rfind(',') + 1); // "-o,--output" goes by its long name
     bindings.push_back(std::move(b));
     return option;
   }

@@ -1,5 +1,6 @@
 // Looks at a data set for what the network must be like.
-#include "apps/runner/prepare.hpp"
+#include "apps/runner/data_facts.hpp"
+
 #include "kernels/check.hpp"
 #include "kernels/safetensors.hpp"
 

@@ -33,21 +33,24 @@ void declare_data(command_line& line, app_options& o) {
   line.group("Data and model");
   line.text("--data", o.data, "SPEC",
             "fashion-mnist:DIR, idx:DIR, cifar10:DIR, imagefolder:DIR, tensors:FILE.safetensors or synthetic");
-  line.whole("--image-size", o.network.image_size, 1, size_help(o.model));
-  line.whole("--classes", o.network.classes, 1, "Classes [what the data set has]");
-  line.real("--width", o.network.width, 1e-6, 64, "Scales every channel and hidden size");
-  line.real("--dropout", o.network.dropout, 0, 1, "Dropout rate [the model's own]");
+  declare_model_options(line, o);
   line.off("--no-augment", o.augment, "No random crop and flip");
   line.whole("--synthetic-samples", o.synthetic_samples, 1, "Training samples of synthetic data");
-  line.texts("--plugin", o.plugins, "FILE", "Load a plug-in (repeatable)");
-  line.texts("--replace-layer", o.replace_layers, "WHAT=LAYER[:OPTIONS]",
-             "Put a plug-in's layer in place of a layer or of all of a kind (repeatable)");
 }
 
 void declare_pipeline(command_line& line, app_options& o, option_texts& t) {
   line.group("Pipeline");
   declare_schedule_options(line, t.schedule);
   line.text("--cuts", t.cuts, "LAYER,...", "Layers at which stages 1, 2, ... begin [balanced]");
+  line.text("--recompute", o.recompute, "STAGES",
+            "Stages that drop activations and compute them again in backward: none, all or S,S,...");
+  line.text("--plan", o.plan.source, "FILE|auto",
+            "A plan of `penstock plan`; auto: profile, plan and run (what is given above is kept)");
+  line.text("--cluster", o.plan.cluster, "FILE", "For --plan auto: the devices to plan for [this machine's cores]");
+  line.whole("--workers", o.plan.workers, 1, "For --plan auto: workers at most [cores]");
+  line.texts("--keep-together", o.plan.keep_together, "LAYERS",
+             "For --plan auto: layers that no cut may part: a block's name or FIRST..LAST (repeatable)");
+  line.text("--save-plan", o.plan.save, "FILE", "For --plan auto: write the plan found");
   line.text("--executor", t.executor, "NAME", "actors, or oracle: the same schedule in one thread, without actors");
   line.whole("--threads", o.run.threads, 1, "Compute threads per worker [cores / workers]");
   line.whole("--loader-threads", o.run.loader_threads, 1, "Threads that load and decode samples");
@@ -140,6 +143,36 @@ void check_fit(const app_options& o) {
   if (o.run.allow_partial && o.run.weights.empty()) throw usage_error("--allow-partial: wanted --weights FILE with it");
 }
 
+void refuse_beside_plan(const command_line& line, const std::vector<std::string>& options, const std::string& why) {
+  for (const auto& option : options)
+    if (line.given(option)) throw usage_error(option + ": " + why);
+}
+
+// What a plan decides is not given beside it; what is given beside `auto` is what the plan must keep.
+void read_plan(app_options& o, const option_texts& t, const command_line& line) {
+  auto& plan = o.plan;
+  if (plan.source != "auto")
+    refuse_beside_plan(line, {"--cluster", "--workers", "--keep-together", "--save-plan"},
+                       "wanted --plan auto with it");
+  if (line.given("--plan") && plan.source.empty()) throw usage_error("--plan: found '', wanted a file or auto");
+  if (plan.source.empty()) return;
+  if (o.run.executor == actors::executor_kind::oracle && plan.source == "auto")
+    throw usage_error("--plan auto: plans for actors; give the oracle the plan's file");
+  refuse_beside_plan(line, {"--recompute"}, "the plan says which stages recompute; leave one of the two out");
+  if (plan.source != "auto") {
+    refuse_beside_plan(line,
+                       {"--schedule", "--stages", "--replicas", "--cuts", "--microbatches", "--in-flight", "--window"},
+                       "the plan " + plan.source + " decides it; leave one of the two out");
+    return;
+  }
+  refuse_beside_plan(line, {"--window", "--threads"}, "not for --plan auto, which decides it");
+  if (line.given("--schedule")) plan.schedules = {o.run.schedule};
+  plan.fixes_replicas = line.given("--replicas");
+  if (line.given("--stages") || plan.fixes_replicas) plan.stages = static_cast<int>(o.run.replicas.size());
+  plan.fixes_microbatches = line.given("--microbatches");
+  plan.in_flight = t.schedule.in_flight;
+}
+
 std::string config_of(const app_options& o, const command_line& line) {
   std::string text = "{\n  \"model\": \"" + o.model + "\"";
   for (const auto& s : line.settings()) {
@@ -149,6 +182,16 @@ std::string config_of(const app_options& o, const command_line& line) {
 }
 
 } // namespace
+
+void declare_model_options(command_line& line, app_options& o) {
+  line.whole("--image-size", o.network.image_size, 1, size_help(o.model));
+  line.whole("--classes", o.network.classes, 1, "Classes [what the data set has]");
+  line.real("--width", o.network.width, 1e-6, 64, "Scales every channel and hidden size");
+  line.real("--dropout", o.network.dropout, 0, 1, "Dropout rate [the model's own]");
+  line.texts("--plugin", o.plugins, "FILE", "Load a plug-in (repeatable)");
+  line.texts("--replace-layer", o.replace_layers, "WHAT=LAYER[:OPTIONS]",
+             "Put a plug-in's layer in place of a layer or of all of a kind (repeatable)");
+}
 
 std::optional<app_options> parse_options(std::string_view model, std::span<const std::string> arguments,
                                          std::string& help) {
@@ -176,6 +219,7 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
   o.run.trace = t.trace;
   o.metrics = t.metrics;
   check_fit(o);
+  read_plan(o, t, line);
   if (t.print_config) o.config = config_of(o, line);
   return o;
 }

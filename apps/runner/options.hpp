@@ -12,6 +12,20 @@
 
 namespace penstock::apps {
 
+/// `--plan` and what a person fixes of a plan that is to be found.
+struct plan_options {
+  std::string source;                     ///< "": by hand; "auto": profile, plan and run; else a plan's file
+  std::string cluster;                    ///< auto: a cluster's file instead of this machine's measures
+  int workers = 0;                        ///< auto: at most so many; 0: as many as there are cores
+  std::vector<std::string> schedules;     ///< auto: only these; empty: all
+  std::vector<std::string> keep_together; ///< auto: layers that no cut may part
+  int stages = 0;                         ///< auto: exactly so many; 0: free
+  bool fixes_replicas = false;            ///< auto: run.replicas was given
+  bool fixes_microbatches = false;
+  std::string in_flight; ///< auto: as given
+  std::string save;      ///< auto: where the plan found is written
+};
+
 struct app_options {
   std::string model;       ///< name in the registry
   actors::run_options run; ///< cuts stay empty until the model is known
@@ -20,7 +34,9 @@ struct app_options {
   bool data_given = false;
   bool augment = true;
   std::int64_t synthetic_samples = 1024;
-  std::vector<std::string> cuts; ///< names of the layers at which stages 1, 2, ... begin
+  std::vector<std::string> cuts;  ///< names of the layers at which stages 1, 2, ... begin
+  std::string recompute = "none"; ///< none, all, or stage numbers with commas
+  plan_options plan;
   std::vector<std::string> plugins;
   std::vector<std::string> replace_layers;
   std::filesystem::path metrics;
@@ -33,6 +49,9 @@ struct app_options {
 /// names the option, what was found and what was wanted.
 std::optional<app_options> parse_options(std::string_view model, std::span<const std::string> arguments,
                                          std::string& help);
+
+/// Geometry of the model and its plug-ins, shared by the apps and `penstock profile`.
+void declare_model_options(command_line& line, app_options& o);
 
 /// The numbers of "1,2,1". Throws usage_error naming `option` and the part that is no whole number of at least `least`.
 std::vector<int> parse_counts(const std::string& option, const std::string& text, int least);

@@ -1,7 +1,9 @@
 // Fits model and data to each other.
 #include "apps/runner/prepare.hpp"
 
-#include "apps/plugins/load_plugin.hpp"
+#include "apps/runner/apply_plan.hpp"
+#include "apps/runner/auto_plan.hpp"
+#include "apps/runner/network.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 
@@ -15,28 +17,6 @@
 namespace penstock::apps {
 
 namespace {
-
-// What the command line leaves open, the data set decides, and else the model.
-model_options complete_options(const app_options& o, const model_entry& entry) {
-  auto network = o.network;
-  const auto facts = facts_of(o.data);
-  if (facts.image_size != 0 && network.image_size != 0 && facts.image_size != network.image_size)
-    throw usage_error(
-        fmt::format("--image-size: found {}, wanted the {} of {}", network.image_size, facts.image_size, o.data));
-  if (network.image_size == 0) network.image_size = facts.image_size;
-  if (network.image_size == 0) network.image_size = entry.default_image_size;
-  if (network.classes == 0) network.classes = facts.classes > 0 ? facts.classes : model_options{}.classes;
-  network.channels = facts.channels;
-  return network;
-}
-
-std::string describe_options(const app_options& o, const model& net, const model_options& network) {
-  const auto& dims = net.value(net.input()).spec.dims;
-  auto text = fmt::format("{} image_size={} channels={} classes={} width={}", o.model, network.image_size, dims.at(1),
-                          network.classes, network.width);
-  if (network.dropout >= 0) text += fmt::format(" dropout={}", network.dropout);
-  return text + describe_replacements(o.replace_layers);
-}
 
 std::vector<int> cut_indices(const std::vector<std::string>& cuts, const model& net) {
   std::vector<std::string> names;
@@ -82,17 +62,32 @@ void take_data(const app_options& o, prepared_run& run) {
   }
 }
 
+// Sets the pipeline by hand or by plan.
+void settle_pipeline(const app_options& o, const std::string& description,
+                     const std::function<bool(const std::string&)>& say, std::shared_ptr<const model>& net,
+                     prepared_run& run) {
+  if (o.plan.source.empty()) {
+    run.options.cuts = cut_indices(o.cuts, *net);
+    run.options.recompute = parse_recompute(o.recompute, o.run.replicas.size());
+    return;
+  }
+  run.plan = o.plan.source == "auto" ? choose_plan(o, net, description, say) : read_plan_file(o.plan.source);
+  apply_plan(*run.plan, net, run.options);
+  if (const auto note = plan_differences(*run.plan, description, o.run.batch); !note.empty()) {
+    run.notes.push_back(note);
+    run.plan->predicted.reset();
+  }
+}
+
 } // namespace
 
-prepared_run prepare(const app_options& o, const plugin_registry& plugins) {
-  const auto& entry = find_model(o.model);
-  const auto network = complete_options(o, entry);
+prepared_run prepare(const app_options& o, const plugin_registry& plugins,
+                     const std::function<bool(const std::string&)>& say) {
+  auto [net, network, description] = build_network(o, plugins);
   prepared_run run;
   run.options = o.run;
-  auto net = std::make_shared<const model>(apply_plugins(entry.build(network), o.replace_layers, plugins));
   check_stages(o, *net);
   check_weights_file(o.run.weights);
-  run.options.cuts = cut_indices(o.cuts, *net);
   const auto& dims = net->value(net->input()).spec.dims;
   run.data = open_data({.spec = o.data,
                         .image_size = network.image_size,
@@ -101,7 +96,8 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins) {
                         .seed = o.run.seed,
                         .augment = o.augment,
                         .synthetic_samples = o.synthetic_samples});
-  run.inputs.model_options = describe_options(o, *net, network);
+  settle_pipeline(o, description, say, net, run);
+  run.inputs.model_options = std::move(description);
   run.inputs.net = std::move(net);
   take_data(o, run);
   const auto samples = run.data.train->size();

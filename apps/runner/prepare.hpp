@@ -5,6 +5,10 @@
 #include "apps/data/data.hpp"
 #include "apps/plugins/plugin_registry.hpp"
 #include "apps/runner/options.hpp"
+#include "planner/plan/plan.hpp"
+
+#include <functional>
+#include <optional>
 
 namespace penstock::apps {
 
@@ -13,22 +17,14 @@ struct prepared_run {
   data_pair data;
   actors::run_inputs inputs; ///< points into data
   std::int64_t steps_per_epoch = 0;
-  std::vector<std::string> notes; ///< for the log
+  std::vector<std::string> notes;    ///< for the log
+  std::optional<planner::plan> plan; ///< where --plan gave or found one
 };
 
-/// Builds the model (with the plug-ins' layers) and opens the data. Opens nothing for writing. Throws usage_error and
-/// penstock::error, one line each.
-prepared_run prepare(const app_options& options, const plugin_registry& plugins);
-
-/// What can be said of a data set before it is opened, so that a network can be made for it. 0: not said.
-struct data_facts {
-  std::int64_t classes = 0;
-  std::int64_t image_size = 0;
-  std::int64_t channels = 0;
-};
-
-/// `tensors:` files say their image size and channels, folders of images their classes. Throws penstock::error for a
-/// tensors file that cannot be read.
-data_facts facts_of(const std::string& spec);
+/// Builds the model (with the plug-ins' layers), opens the data, and reads or finds the plan; `say` gets lines while it
+/// measures, empty ones where there is nothing to tell, and returns false to give up. Opens nothing for writing. Throws
+/// usage_error and penstock::error, one line each.
+prepared_run prepare(const app_options& options, const plugin_registry& plugins,
+                     const std::function<bool(const std::string&)>& say);
 
 } // namespace penstock::apps

@@ -5,10 +5,12 @@
 #include "apps/runner/exit_codes.hpp"
 #include "apps/runner/metrics_file.hpp"
 #include "apps/runner/output_files.hpp"
+#include "apps/runner/prediction_text.hpp"
 #include "apps/runner/prepare.hpp"
 #include "apps/runner/progress.hpp"
 #include "apps/runner/signals.hpp"
 #include "apps/runner/summary_text.hpp"
+#include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
 
 #include <cerrno>
@@ -80,13 +82,21 @@ int execute(const app_options& options) {
   }
   actors::run_control control;
   const signal_guard signals(control);
-  const auto run = prepare(options, plugins);
+  const auto run = prepare(options, plugins, [&](const std::string& line) {
+    if (!line.empty()) say(line + "\n");
+    return !control.stop;
+  });
   const auto plan = actors::plan_run(run.options, run.inputs);
   if (options.dry_run) {
     describe(options, run, plan);
     return done;
   }
   check_outputs(options);
+  if (!options.plan.save.empty()) {
+    atomic_file file(options.plan.save);
+    file.write(planner::to_json(*run.plan));
+    file.commit();
+  }
   if (control.stop) return signal_guard::exit_code();
   std::optional<metrics_file> metrics;
   if (!options.metrics.empty())
@@ -99,6 +109,8 @@ int execute(const app_options& options) {
   if (!observer.failure().empty()) throw error(observer.failure());
   if (metrics) metrics->summary(summary);
   say(summary_text(summary, options));
+  if (run.plan && run.plan->predicted && summary.steps > 0)
+    say(prediction_text(*run.plan->predicted, summary, run.options.batch));
   return summary.end == actors::run_end::interrupted ? signal_guard::exit_code() : done;
 }
 

@@ -52,17 +52,21 @@ struct cluster {
   /// "v100:3", the fourth of its type.
   std::string device_name(int device) const;
   /// The number of a device by that name. Throws std::invalid_argument that names the nearest or the range.
-  int device_named(std::string_view name) const;
+  int device_named(std::string_view device) const;
   /// The innermost level that joins both; -1 for a device with itself.
   int level_between(int a, int b) const;
 };
 
-/// Throws std::invalid_argument, one line: no devices or links, a duplicate or empty type, counts below 1, numbers that
-/// are negative, not finite or absurd, zero bandwidth, groups whose product is not the number of devices.
+/// Throws std::invalid_argument, one line: no devices, several without links, a duplicate or empty type, a name with
+/// control characters, counts below 1 or above 65536 in all, numbers that are negative, not finite or absurd, zero
+/// bandwidth, groups whose product is not the number of devices.
 void check_cluster(const cluster& c);
 
-/// TOML as DESIGN section 5 describes it; an unknown key or table is refused with the nearest. `source` names the text.
+/// TOML as DESIGN section 5 describes it, with every member above as a key: [[device]] (one of speed, profile and
+/// [device.streaming]), [[link]], and a name. An unknown key is refused with the nearest. `source` names the text in
+/// errors (std::invalid_argument, one line, with the line's number where there is one).
 cluster cluster_from_toml(std::string_view text, const std::string& source);
+/// Throws as check_cluster().
 std::string to_toml(const cluster& c);
 
 /// `count` devices of one type on one level: for tests and for a run's own machine.
@@ -72,9 +76,11 @@ cluster flat_cluster(int count, double bandwidth_bytes_per_s, double latency_s =
 /// innermost level that joins them.
 double transfer_seconds(const cluster& c, int from, int to, double bytes);
 
-/// Seconds of an all-reduce of `bytes` among these devices: each owns a share, sums it and hands it round (a ring's
-/// 2 (m - 1) / m bytes a device each way, in 2 (m - 1) messages), at the slowest level that the devices span; a shared
-/// level's bandwidth is divided by the members of it that send at once. 0 for fewer than two.
+/// Seconds of an all-reduce of `bytes` among these different devices: each owns a share, sums it and hands it round (a
+/// ring's 2 (m - 1) / m bytes a device each way, in 2 (m - 1) messages), at the slowest level that joins any two of
+/// them. A shared level's bandwidth is divided by those of them that lie in one component of it; another's is halved
+/// where it is half duplex. Where all are in one process, (m - 1) sets of `bytes` are read and added instead. 0 for
+/// fewer than two.
 double all_reduce_seconds(const cluster& c, const std::vector<int>& devices, double bytes);
 
 } // namespace penstock::planner

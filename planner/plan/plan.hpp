@@ -1,6 +1,7 @@
 // A plan: which layers run where, on how many replicas, under which schedule, and what that is predicted to cost.
 #pragma once
 
+#include "planner/machine.hpp"
 #include "planner/schedule.hpp"
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct stage_prediction {
   double forward_seconds = 0; ///< of one micro-batch; its recomputation is in backward
   double backward_seconds = 0;
   double update_seconds = 0;
-  double all_reduce_seconds = 0; ///< of one update, alone on its links
+  double all_reduce_seconds = 0; ///< of one update, as it runs beside other traffic
   double send_seconds = 0;       ///< activations of one micro-batch to the next stage, alone on the link
   double busy = 0;               ///< share of the time, mean over the replicas
   stage_memory memory;
@@ -39,14 +40,15 @@ struct prediction {
   double data_parallel_bytes_per_minibatch = 0; ///< what pure data parallelism over as many devices would send
   std::string binding; ///< "compute of stage 1", "link 0-1", "all-reduce of stage 0", "memory of stage 0"
   std::vector<stage_prediction> stages;
+  std::optional<machine> costs; ///< what it was computed from: enough to simulate the plan again
 };
 
 struct planned_stage {
   std::string first_layer;
   std::string last_layer; ///< inclusive
   int replicas = 1;
-  std::vector<std::string> devices; ///< "cpu:0", one per replica
-  std::int64_t in_flight = 1;
+  std::vector<std::string> devices; ///< "cpu:0", one per replica; empty on all stages: in order, by whoever runs it
+  std::int64_t in_flight = 0;       ///< K_s; 0: the schedule's own
   bool recompute = false;
 };
 
@@ -73,10 +75,11 @@ struct plan {
   std::string model_options; ///< as profile::model_options
   std::int64_t batch = 0;    ///< samples of a minibatch
   std::string schedule = "pipedream";
-  int microbatches = 1;
+  int microbatches = 0; ///< M; 0: the schedule's own
   int window = 0;
   int threads = 0;                      ///< compute threads of a worker; 0: not said
-  bool simulation_only = false;         ///< devices or a schedule that the runtime does not have (fbp-as)
+  int optimizer_copies = 1;             ///< of the weights, in optimizer state: what memory was predicted for
+  bool simulation_only = false;         ///< devices or a schedule that the runtime does not have ("fbp-as")
   std::vector<std::string> layer_order; ///< only where it is not the model's own
   std::vector<planned_stage> stages;
   std::optional<prediction> predicted;
@@ -86,21 +89,28 @@ struct plan {
   std::map<std::string, std::string> inputs; ///< profile and cluster by name, costs used: for the reader
 };
 
-/// Every key known, types and ranges right, names there; one line with the key's path otherwise
-/// (std::invalid_argument).
+/// Reads a plan that `penstock plan` or a person wrote; only `stages` with their layers must be there. Every key known,
+/// types and ranges right, no key twice, no device twice; one line with `source` and the key's path otherwise
+/// (std::invalid_argument), as for a later version. A prediction that was made for something else than the plan as it
+/// stands (it was edited since) is left out.
 plan plan_from_json(std::string_view text, const std::string& source);
 std::string to_json(const plan& p);
 
-/// The stages as ranges of `layers` (all of the model's layers, in the model's order or the plan's): the first layer of
-/// stages 1, 2, .... Throws std::invalid_argument for a gap, an overlap, a layer that there is not (with the nearest),
-/// an order that is none of the model's layers.
+/// The stages as ranges of `layers`, all of the model's, in the model's order: where stages 1, 2, ... begin in the
+/// plan's order, which is layer_order where it is given, else `layers`. Throws std::invalid_argument for a gap, an
+/// overlap, a layer that there is not (with the nearest), an order that is none of the model's layers.
 std::vector<int> cuts_of(const plan& p, const std::vector<std::string>& layers);
 
-/// What the plan asks of the schedule generator.
+/// What the plan asks of the schedule generator; stages that leave their credit to the schedule get its default.
+/// Throws std::invalid_argument for an unknown schedule and credits that do not fit.
 schedule_request request_of(const plan& p, std::int64_t minibatches);
 
+/// The plan with M and the credits as the schedule settles them: no zeros left.
+plan settled(plan p);
+
 /// Makes the schedule of a few minibatches and runs the static checker: what the runtime would refuse is refused here.
-/// Also replicas against devices, devices named twice. Throws std::invalid_argument.
+/// Also replicas against devices, devices named twice, more actions than any machine would hold. Throws
+/// std::invalid_argument, one line.
 void check_plan(const plan& p);
 
 /// "conv1..pool5 x15 | fc6..fc8 x1".

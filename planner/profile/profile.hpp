@@ -14,12 +14,16 @@ struct layer_cost {
   double forward_seconds = 0;
   double backward_seconds = 0; ///< writing weight gradients where there were none
   double accumulate_seconds =
-      0;                   ///< more of it when it adds to gradients that are there (micro-batches after the first)
-  double output_bytes = 0; ///< of all outputs
+      0;                        ///< more of it when it adds to gradients that are there (micro-batches after the first)
+  double output_bytes = 0;      ///< of all outputs
+  double kept_output_bytes = 0; ///< the part of them that some layer's backward reads: kept_bytes count it
   /// Bytes that live from forward to backward on this layer's account: tensors it made for its own backward, and its
   /// output where some layer's backward reads it. Sums over layers; the model's input is nobody's.
   double kept_bytes = 0;
-  double workspace_bytes = 0; ///< most that is alive beyond weights, gradients and kept bytes while this layer runs
+  /// Most that is alive beyond weights, weight gradients of this layer and those after it, and kept bytes of this layer
+  /// and those before it, while its forward or its backward runs.
+  double workspace_bytes = 0;
+  double backward_workspace_bytes = 0;
 };
 
 struct profile_layer {
@@ -49,29 +53,37 @@ struct profile {
 };
 
 /// Throws std::invalid_argument, one line that names the layer, what was found and what was wanted: no layers, a
-/// duplicate or empty name, an input that is not an earlier layer (so cycles too), a number that is negative, not
-/// finite or absurd (a time above 1e6 s, a size above 1e15 bytes), lists of other lengths, a measurement twice.
+/// duplicate or empty name or "input" (which names the model's input), a text with control characters, an input that is
+/// not an earlier layer (so cycles too), a number that is negative, not finite or absurd (a time above 1e6 s, a size
+/// above 1e15 bytes), lists of other lengths, a measurement twice.
 void check_profile(const profile& p);
 
-/// `source` names the text in errors (the file's name).
+/// Readers throw std::invalid_argument, one line that begins with `source` (the file's name) and says where: the key's
+/// path or the line. What they return passes check_profile().
+///
+/// JSON: the members above as keys, "format": "penstock-profile" and "version": 1; inputs by name; costs of a
+/// measurement in an object by layer, update_seconds among them. What is 0 unless measured may be left out, the rest
+/// may not; an unknown key is refused with the nearest.
 profile profile_from_json(std::string_view text, const std::string& source);
+/// Reads back exactly. Throws as check_profile().
 std::string to_json(const profile& p);
 
 /// PipeDream's graph.txt (SOSP'19 artifact): "nodeN -- desc -- forward_compute_time=ms, ..." lines and tab-indented
-/// edges. `Input*` nodes and `__getitem__` sinks that nothing reads are stripped; nodes come in any order. Times are
-/// ms, sizes bytes ("[a; b; c]" is summed); kept bytes are the output's. `samples` is the batch it was made with: the
-/// file does not say.
+/// edges. `Input*` nodes and `__getitem__` sinks that nothing reads are stripped; nodes come in any order and leave in
+/// topological order, the least number first. Times are ms, sizes bytes ("[a; b; c]" is summed); kept bytes are the
+/// output's. `samples` is the batch it was made with: the file does not say. The model is named after the file.
 profile profile_from_graph(std::string_view text, const std::string& source, std::int64_t samples = 1);
 
 /// Reads either kind by its first character that is not space.
 profile read_profile(std::string_view text, const std::string& source);
 
 /// Costs of all layers for a micro-batch of that many samples (a fraction is allowed; 0 costs nothing), at the
-/// measurements' thread count nearest below or equal `threads`, else the least. Between sizes linear, below the least
-/// on the line of the two least (never below the proportional cost's share: at least 0), above the largest on the line
-/// of the two largest; one size only: proportional.
+/// measurements' thread count nearest below or equal `threads`, else the least; 0 threads: the first measurement's.
+/// Between sizes linear. Below the least and above the largest on the line of the two nearest, held between that end's
+/// own cost and the proportional one (a fixed part and a part per sample, neither below 0); one size only:
+/// proportional.
 std::vector<layer_cost> costs_at(const profile& p, double samples, int threads);
-/// Seconds of one update, per layer, at that thread count.
+/// Seconds of one update, per layer, at that thread count: the median over sizes, which an update does not depend on.
 std::vector<double> update_seconds_at(const profile& p, int threads);
 
 } // namespace penstock::planner

@@ -42,6 +42,7 @@ struct memory_rule {
 struct search_request {
   update_charge charge = update_charge::every_group;
   int microbatches = 1;
+  double samples = 1; ///< of a micro-batch
   memory_rule memory;
   bool whole_minibatch_in_flight = false; ///< gpipe: K_s = ceil(M / R_s); else V_s
   bool allow_recompute = false;           ///< where memory asks for it

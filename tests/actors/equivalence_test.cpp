@@ -113,6 +113,36 @@ INSTANTIATE_TEST_SUITE_P(Schedules, SynchronousEquivalence, ::testing::Values("m
                                                       : "ModelParallel";
                          });
 
+TEST(Recomputation, LeavesTheSameBits) {
+  for (const auto& s : std::vector<setting>{{"pipedream", {1, 1, 1}},
+                                            {"pipedream", {2, 1}},
+                                            {"1f1b", {1, 1}, 3},
+                                            {"gpipe", {1, 2, 1}, 4},
+                                            {"2bw", {1, 1, 1}, 3},
+                                            {"pipedream-naive", {1, 1}},
+                                            {"data-parallel", {2}}}) {
+    SCOPED_TRACE(to_text(s));
+    auto o = options_of(s);
+    const auto kept = train_tiny(o);
+    for (std::size_t stage = 0; stage <= s.replicas.size(); ++stage) {
+      o.recompute.assign(s.replicas.size(), stage == s.replicas.size()); // one stage, then all
+      if (stage < s.replicas.size()) o.recompute[stage] = true;
+      for (const auto executor : {executor_kind::actors, executor_kind::oracle}) {
+        o.executor = executor;
+        const auto computed_again = train_tiny(o);
+        EXPECT_EQ(computed_again.summary.weights_sha256, kept.summary.weights_sha256) << "stage " << stage;
+        EXPECT_EQ(computed_again.summary.state_sha256, kept.summary.state_sha256) << "stage " << stage;
+      }
+    }
+  }
+}
+
+TEST(Recomputation, IsForAsManyStagesAsThereAre) {
+  auto o = options_of({"pipedream", {1, 1}});
+  o.recompute = {true};
+  EXPECT_THROW(train_tiny(o), usage_error);
+}
+
 TEST(DataParallel, ActorsLeaveTheOraclesBits) {
   for (const int replicas : {1, 2, 3, 5})
     for (const int microbatches : {0, 1, 4})

@@ -83,5 +83,19 @@ TEST(Memory, DoesNotGrowWithTheRun) {
         << "stage " << s;
 }
 
+TEST(Recomputation, KeepsOnlyTheInputsOfEachMicrobatch) {
+  auto o = pipeline_of("gpipe", {1, 1}, "tight");
+  o.microbatches = 8;
+  o.batch = 64;
+  const auto peak = [&] {
+    const auto result = train_tiny(o, {.net = tiny_residual_network(0), .samples = 256});
+    return result.summary.stages[0].peak_memory_bytes - 3 * result.summary.stages[0].weight_bytes;
+  };
+  const auto kept = peak();
+  o.recompute = {true, true};
+  const auto again = peak();
+  EXPECT_LT(again, kept * 2 / 3) << "eight micro-batches of activations against one and eight inputs";
+}
+
 } // namespace
 } // namespace penstock::testing

@@ -416,9 +416,10 @@ TEST_F(Segment, ObservesEachLayerThatIsRun) {
   std::vector<std::string> seen;
   work->run([&](backend& ops) {
     const auto weights = weights_of(ops, s);
-    const segment_call call{.observe = [&](int layer, bool backward, double seconds) {
-      EXPECT_GE(seconds, 0);
-      seen.push_back((backward ? "B" : "F") + std::to_string(layer));
+    const segment_call call{.observe = [&](const layer_observation& o) {
+      EXPECT_GE(o.seconds, 0);
+      EXPECT_EQ(o.outputs.size(), o.backward ? 0U : 1U);
+      seen.push_back((o.backward ? "B" : "F") + std::to_string(o.layer));
     }};
     segment_activations kept;
     const auto out = s.forward(ops, call, {filled(ops, {2, 3, 6, 6}, 1)}, weights, {}, &kept);

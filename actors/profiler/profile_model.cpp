@@ -1,0 +1,355 @@
+// Runs a model over and over on as many workers as will train it, and takes the medians.
+#include "actors/profiler/profile_model.hpp"
+
+#include "actors/profiler/byte_counter.hpp"
+#include "actors/profiler/measure_machine.hpp"
+#include "actors/stage_compute.hpp"
+#include "kernels/check.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace penstock::actors {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+double seconds_since(clock::time_point begin) {
+  return std::chrono::duration<double>(clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// One direction of one kind of pass: each layer's durations and those of the whole.
+struct pass_times {
+  std::vector<std::vector<double>> layers;
+  std::vector<double> whole;
+
+  explicit pass_times(std::size_t count) : layers(count) {}
+
+  // What lies between the layers, and the loss, counts to the last one.
+  void add(const std::vector<double>& of_layers, double total) {
+    const auto outside = std::max(0.0, total - std::accumulate(of_layers.begin(), of_layers.end(), 0.0));
+    for (std::size_t l = 0; l < layers.size(); ++l)
+      layers[l].push_back(of_layers[l] + (l + 1 == layers.size() ? outside : 0));
+    whole.push_back(total);
+  }
+  // Medians of layers, scaled so that they sum to the median of the whole: noise lengthens a different layer each time.
+  std::vector<double> medians() const {
+    std::vector<double> m;
+    for (const auto& durations : layers)
+      m.push_back(median(durations));
+    const double sum = std::accumulate(m.begin(), m.end(), 0.0);
+    const double factor = sum > 0 ? median(whole) / sum : 1;
+    for (auto& seconds : m)
+      seconds *= factor;
+    return m;
+  }
+};
+
+struct size_times {
+  explicit size_times(std::size_t layers) : forward(layers), backward(layers), accumulating(layers) {}
+  pass_times forward, backward, accumulating;
+  std::vector<double> update;
+};
+
+// One worker's model with a micro-batch of random samples.
+class profiled_worker {
+public:
+  profiled_worker(pipeline& parts, std::size_t index, std::int64_t samples, const run_options& run)
+      : parts_(parts), stage_(parts.stages.front()), replica_(stage_.replicas[index]), run_(run), samples_(samples),
+        weights_(stage_.weights), of_layers_(parts.net->layers().size(), 0) {}
+
+  void make_inputs() {
+    auto dims = parts_.net->value(parts_.net->input()).spec.dims;
+    dims[0] = samples_;
+    input_ = tensor::allocate(inputs_, dtype::f32, dims, memory_use::activations);
+    std::uint64_t state = run_.seed * 2654435761U + 1;
+    const auto next = [&state] { return state = state * 6364136223846793005ULL + 1442695040888963407ULL; };
+    for (std::int64_t i = 0; i < input_.elements(); ++i)
+      input_.data<float>()[i] = static_cast<float>(next() >> 40) * 0x1p-23F - 1;
+    labels_ = tensor::allocate(inputs_, dtype::i64, {samples_}, memory_use::activations);
+    for (std::int64_t i = 0; i < samples_; ++i)
+      labels_.data<std::int64_t>()[i] = static_cast<std::int64_t>(next() >> 33) % parts_.net->classes();
+  }
+
+  // Two micro-batches and, on the first worker, an update. Times may be null.
+  void pass(backend& ops, bool updates, size_times* times) {
+    std::vector<tensor> gradients(stage_.layers->parameters().size());
+    replica_.observe = [this](const layer_observation& o) {
+      of_layers_[static_cast<std::size_t>(o.layer)] += o.seconds;
+    };
+    microbatch(ops, gradients, times, times ? &times->backward : nullptr);
+    microbatch(ops, gradients, times, times ? &times->accumulating : nullptr);
+    replica_.observe = nullptr;
+    if (!updates) return;
+    const auto begin = clock::now();
+    compute_update(ops, parts_, stage_, run_, {.learning_rate = 0}, gradients);
+    if (times) times->update.push_back(seconds_since(begin));
+  }
+
+  void count_bytes(backend& ops, byte_counter& counter) {
+    std::vector<tensor> gradients(stage_.layers->parameters().size());
+    replica_.observe = [&counter](const layer_observation& o) { counter.observe(o); };
+    microbatch(ops, gradients, nullptr, nullptr);
+    replica_.observe = nullptr;
+  }
+
+  const tensor& input() const { return input_; }
+
+private:
+  void microbatch(backend& ops, std::vector<tensor>& gradients, size_times* times, pass_times* backward) {
+    microbatch_record record;
+    record.id = {run_.seed, 0, 0, samples_, samples_};
+    record.weights = weights_;
+    std::fill(of_layers_.begin(), of_layers_.end(), 0.0);
+    auto begin = clock::now();
+    compute_forward(ops, parts_, stage_, replica_, {input_}, labels_, record);
+    if (times) times->forward.add(of_layers_, seconds_since(begin));
+    std::fill(of_layers_.begin(), of_layers_.end(), 0.0);
+    begin = clock::now();
+    compute_backward(ops, parts_, stage_, replica_, {}, *weights_, record, gradients);
+    if (backward) backward->add(of_layers_, seconds_since(begin));
+  }
+
+  pipeline& parts_;
+  stage_unit& stage_;
+  replica_unit& replica_;
+  const run_options& run_;
+  std::int64_t samples_;
+  weights_ptr weights_; // held, so that an update writes a new version, as it does in a pipeline
+  memory_pool inputs_;  // not the replica's: a source or a neighbour owns them
+  tensor input_, labels_;
+  std::vector<double> of_layers_;
+};
+
+// The other workers compute the same until the measured one is done.
+class busy_workers {
+public:
+  busy_workers(pipeline& parts, std::int64_t samples, const run_options& run) {
+    for (std::size_t i = 1; i < parts.stages.front().replicas.size(); ++i) {
+      workers_.push_back(std::make_unique<profiled_worker>(parts, i, samples, run));
+      auto ended = std::make_shared<std::promise<void>>();
+      done_.push_back(ended->get_future());
+      parts.stages.front().replicas[i].work->post(
+          [this, worker = workers_.back().get()](backend& ops) {
+            worker->make_inputs();
+            while (!stop_)
+              worker->pass(ops, false, nullptr);
+          },
+          [ended](const std::exception_ptr& fault) {
+            if (fault)
+              ended->set_exception(fault);
+            else
+              ended->set_value();
+          });
+    }
+  }
+  ~busy_workers() {
+    stop_ = true;
+    for (auto& d : done_)
+      d.wait();
+  }
+  busy_workers(const busy_workers&) = delete;
+  busy_workers& operator=(const busy_workers&) = delete;
+
+private:
+  std::atomic<bool> stop_{false};
+  std::vector<std::unique_ptr<profiled_worker>> workers_;
+  std::vector<std::future<void>> done_;
+};
+
+void check_options(const profile_options& o) {
+  const auto within = [](const char* name, auto value, auto least, auto most) {
+    if (!(value >= least && value <= most))
+      throw usage_error(std::string("profile: ") + name + " is " + std::to_string(value) + ", wanted from " +
+                        std::to_string(least) + " to " + std::to_string(most));
+  };
+  if (o.samples.empty()) throw usage_error("profile: no micro-batch sizes are given");
+  for (const auto n : o.samples)
+    within("a micro-batch size", n, std::int64_t{1}, std::int64_t{1} << 24);
+  auto sorted = o.samples;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+    throw usage_error("profile: a micro-batch size is given twice");
+  if (o.workers.empty()) throw usage_error("profile: no number of workers is given");
+  for (const int w : o.workers)
+    within("the number of workers", w, 1, 1024);
+  within("warmup", o.warmup, 0, 1000);
+  within("repeats", o.repeats, 3, 100000);
+  within("seconds", o.seconds, 0.0, 1e6);
+}
+
+// Of each number of threads a worker can have, the most workers that have it.
+std::vector<int> distinct_workers(const std::vector<int>& given) {
+  std::map<int, int> by_threads;
+  for (const int w : given) {
+    auto& most = by_threads[std::max(1, usable_cores() / w)];
+    most = std::max(most, w);
+  }
+  std::vector<int> workers;
+  for (const auto& [threads, most] : by_threads)
+    workers.push_back(most);
+  return workers;
+}
+
+void describe(planner::profile& p, const pipeline& parts, const profile_options& o) {
+  const auto& net = *parts.net;
+  const auto& stage = parts.stages.front();
+  p.model = net.name();
+  p.input_bytes_per_sample = element_count(net.value(net.input()).spec.dims) * 4;
+  const auto versions = compute_library();
+  p.machine = {{"cores", std::to_string(usable_cores())},
+               {"library", o.reference_kernels ? "reference loops" : versions.library},
+               {"instruction_set", versions.instruction_set},
+               {"optimizer", o.optimizer.name}};
+  p.layers.clear();
+  for (int l = 0; l < static_cast<int>(net.layers().size()); ++l) {
+    const auto& layer = net.layers()[static_cast<std::size_t>(l)];
+    planner::profile_layer out{.name = layer.name, .kind = std::string(layer.op->kind())};
+    std::set<int> producers; // a layer that reads one tensor twice has one edge
+    for (const auto id : layer.inputs)
+      producers.insert(net.value(id).producer);
+    out.inputs.assign(producers.begin(), producers.end());
+    out.forward_flops = layer.op->forward_flops(net.input_specs(l));
+    out.fused_with_previous = stage.layers->is_absorbed(l);
+    p.layers.push_back(std::move(out));
+  }
+  for (std::size_t i = 0; i < stage.layers->parameters().size(); ++i)
+    p.layers[static_cast<std::size_t>(stage.layers->parameters()[i].layer)].weight_bytes +=
+        static_cast<double>(stage.weights->tensors[i].bytes());
+}
+
+// Measures with one number of workers.
+class profiler {
+public:
+  profiler(const std::shared_ptr<const model>& net, const profile_options& options, int workers)
+      : options_(options), workers_(workers) {
+    run_.replicas = {workers};
+    run_.optimizer = options.optimizer;
+    run_.seed = options.seed;
+    run_.reference_kernels = options.reference_kernels;
+    run_.stop_on_nonfinite = false;
+    parts_ = build_pipeline(run_, net, {0});
+  }
+
+  const pipeline& parts() const { return *parts_; }
+  int passes() const { return static_cast<int>(options_.samples.size()) * passes_per_size(); }
+
+  /// `told` counts the passes of all profilers, of which there are `total`.
+  std::vector<planner::measurement> run(const planner::profile& p, int& told, int total) {
+    weight_bytes_.clear();
+    for (const auto& l : p.layers)
+      weight_bytes_.push_back(l.weight_bytes);
+    std::vector<planner::measurement> all;
+    for (const auto samples : options_.samples) {
+      const int end = told + passes_per_size();
+      all.push_back(measure(samples, told, total));
+      told = end; // fewer passes were made where the time was up
+    }
+    return all;
+  }
+
+private:
+  int passes_per_size() const { return options_.warmup + options_.repeats + 1; }
+
+  void tell(std::int64_t samples, int& told, int total) const {
+    if (!options_.progress) return;
+    const auto count = [](std::int64_t n, const std::string& word) {
+      return std::to_string(n) + " " + word + (n == 1 ? "" : "s");
+    };
+    const auto what =
+        count(samples, "sample") + ", " + count(workers_, "worker") + " of " + count(parts_->threads, "thread");
+    if (!options_.progress(told++, total, what)) throw error("profile: stopped before it was complete");
+  }
+
+  planner::measurement measure(std::int64_t samples, int& told, int total) {
+    auto& replica = parts_->stages.front().replicas.front();
+    planner::measurement m{.samples = samples, .threads = parts_->threads};
+    m.layers.resize(weight_bytes_.size());
+    profiled_worker worker(*parts_, 0, samples, run_);
+    tell(samples, told, total);
+    replica.work->run([&](backend& ops) {
+      worker.make_inputs();
+      worker.pass(ops, true, nullptr); // primitives are made in the first pass, with workspace of their own
+      byte_counter counter(*parts_->stages.front().layers, replica.memory->memory(), worker.input(), weight_bytes_);
+      worker.count_bytes(ops, counter);
+      counter.write(m.layers);
+    });
+    const busy_workers others(*parts_, samples, run_);
+    for (int i = 0; i < options_.warmup; ++i) {
+      tell(samples, told, total);
+      replica.work->run([&](backend& ops) { worker.pass(ops, true, nullptr); });
+    }
+    size_times times(weight_bytes_.size());
+    const auto begin = clock::now();
+    for (int i = 0; i < options_.repeats && (i < 3 || seconds_since(begin) < options_.seconds); ++i) {
+      tell(samples, told, total);
+      replica.work->run([&](backend& ops) { worker.pass(ops, true, &times); });
+    }
+    keep(times, m);
+    return m;
+  }
+
+  void keep(const size_times& times, planner::measurement& m) const {
+    const auto forward = times.forward.medians();
+    const auto backward = times.backward.medians();
+    const auto accumulating = times.accumulating.medians();
+    const double all_weights = std::accumulate(weight_bytes_.begin(), weight_bytes_.end(), 0.0);
+    const double update = median(times.update);
+    for (std::size_t l = 0; l < m.layers.size(); ++l) {
+      m.layers[l].forward_seconds = forward[l];
+      m.layers[l].backward_seconds = backward[l];
+      m.layers[l].accumulate_seconds = std::max(0.0, accumulating[l] - backward[l]);
+      // An update reads and writes each weight a fixed number of times.
+      m.update_seconds.push_back(all_weights > 0 ? update * weight_bytes_[l] / all_weights : 0);
+    }
+  }
+
+  const profile_options& options_;
+  int workers_;
+  run_options run_;
+  std::unique_ptr<pipeline> parts_;
+  std::vector<double> weight_bytes_; // per layer
+};
+
+} // namespace
+
+std::vector<int> useful_worker_counts() {
+  const int cores = usable_cores();
+  std::vector<int> counts;
+  for (int w = 1; w <= cores; ++w)
+    if (cores % w == 0) counts.push_back(w);
+  return counts;
+}
+
+planner::profile profile_model(const std::shared_ptr<const model>& net, const std::string& model_options,
+                               const profile_options& options) {
+  check_options(options);
+  planner::profile result;
+  result.model_options = model_options;
+  const auto workers = distinct_workers(options.workers);
+  int told = 0;
+  for (const int w : workers) {
+    profiler one(net, options, w);
+    describe(result, one.parts(), options);
+    for (auto& m : one.run(result, told, one.passes() * static_cast<int>(workers.size())))
+      result.measurements.push_back(std::move(m));
+  }
+  planner::check_profile(result);
+  return result;
+}
+
+} // namespace penstock::actors

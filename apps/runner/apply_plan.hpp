@@ -1,0 +1,27 @@
+// Makes a run do what a plan says.
+#pragma once
+
+#include "actors/run_options.hpp"
+#include "kernels/model.hpp"
+#include "planner/plan/plan.hpp"
+
+#include <filesystem>
+
+namespace penstock::apps {
+
+/// Reads, parses and checks a plan's file. Throws usage_error for a plan that makes no sense, penstock::error for a
+/// file that cannot be read.
+planner::plan read_plan_file(const std::filesystem::path& file);
+
+/// Sets schedule, replicas, cuts, micro-batches, credits, recomputation and threads. Puts the model's layers into the
+/// plan's order where it has one of its own. Throws usage_error where plan and model do not fit: another model, layers
+/// that are not there, gaps, devices that only exist in simulation.
+void apply_plan(const planner::plan& p, std::shared_ptr<const model>& net, actors::run_options& run);
+
+/// What is different between what the plan was made for and this run, for the log: batch, geometry. "" for nothing.
+std::string plan_differences(const planner::plan& p, const std::string& model_description, std::int64_t batch);
+
+/// The stages marked in "none", "all" or "0,2". Throws usage_error that names --recompute.
+std::vector<bool> parse_recompute(const std::string& text, std::size_t stages);
+
+} // namespace penstock::apps

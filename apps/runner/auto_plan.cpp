@@ -1,0 +1,131 @@
+// Profiles, plans, compares.
+#include "apps/runner/auto_plan.hpp"
+
+#include "actors/profiler/measure_machine.hpp"
+#include "actors/profiler/profile_model.hpp"
+#include "kernels/check.hpp"
+#include "planner/explore/explore.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <sstream>
+
+namespace penstock::apps {
+
+namespace {
+
+using say_line = std::function<bool(const std::string&)>;
+
+// Micro-batches as small as an eighth of the minibatch are worth a look; those between are interpolated.
+std::vector<std::int64_t> sizes_to_measure(const app_options& o) {
+  std::set<std::int64_t> sizes{o.run.batch};
+  for (const std::int64_t parts : {2, 4, 8})
+    if (o.run.batch / parts >= 1) sizes.insert(o.run.batch / parts);
+  if (o.plan.fixes_microbatches) sizes.insert(std::max<std::int64_t>(1, o.run.batch / o.run.microbatches));
+  return {sizes.begin(), sizes.end()};
+}
+
+planner::profile measure(const app_options& o, const std::shared_ptr<const model>& net, const std::string& description,
+                         std::vector<int> workers, const say_line& say) {
+  actors::profile_options options;
+  options.samples = sizes_to_measure(o);
+  options.workers = std::move(workers);
+  options.warmup = 1;
+  options.seconds = 1.5;
+  options.optimizer = o.run.optimizer;
+  options.reference_kernels = o.run.reference_kernels;
+  options.seed = o.run.seed;
+  std::string last;
+  options.progress = [&](int done, int total, const std::string& what) {
+    if (what == last) return say("");
+    last = what;
+    return say(fmt::format("profiling {}: {} ({}%)", net->name(), what, 100 * done / std::max(1, total)));
+  };
+  return actors::profile_model(net, description, options);
+}
+
+planner::plan_request request_for(const app_options& o) {
+  planner::plan_request request;
+  request.batch = o.run.batch;
+  request.schedules = o.plan.schedules;
+  if (o.plan.fixes_microbatches) request.microbatches = {o.run.microbatches};
+  request.stages = o.plan.stages;
+  if (o.plan.fixes_replicas) request.replicas = o.run.replicas;
+  request.first_layers = o.cuts;
+  request.keep_together = o.plan.keep_together;
+  request.in_flight = o.plan.in_flight;
+  request.optimizer_copies = o.run.optimizer.name == "adamw" ? 2 : o.run.optimizer.momentum > 0 ? 1 : 0;
+  request.synchronous_only = o.run.clip_norm > 0; // clipping needs the gradients of all stages at one version
+  return request;
+}
+
+planner::cluster read_cluster(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  if (!in || !(text << in.rdbuf()))
+    throw error("--cluster: cannot read " + file.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
+  try {
+    return planner::cluster_from_toml(text.str(), file.string());
+  } catch (const std::invalid_argument& fault) {
+    throw usage_error(fault.what());
+  }
+}
+
+// The numbers of workers worth a look: divisors of the cores, so that none lies idle, unless the options fix it.
+std::vector<int> worker_counts(const app_options& o) {
+  const int cores = actors::usable_cores();
+  int least = std::max(1, o.plan.stages);
+  if (o.plan.fixes_replicas) {
+    least = 0;
+    for (const int r : o.run.replicas)
+      least += r;
+    return {least};
+  }
+  const int most = o.plan.workers > 0 ? o.plan.workers : std::max(cores, least);
+  std::vector<int> counts;
+  for (int w = least; w <= most; ++w)
+    if (w == least || w == most || cores % w == 0) counts.push_back(w);
+  if (counts.empty())
+    throw usage_error(fmt::format("--workers: found {}, wanted at least the {} stages of --stages", most, least));
+  return counts;
+}
+
+} // namespace
+
+planner::plan choose_plan(const app_options& options, std::shared_ptr<const model> net,
+                          const std::string& model_description, const say_line& say) {
+  const auto request = request_for(options);
+  std::optional<planner::plan> best;
+  std::optional<std::string> refusal;
+  std::vector<planner::cluster> clusters;
+  if (!options.plan.cluster.empty())
+    clusters.push_back(read_cluster(options.plan.cluster));
+  else
+    for (const int workers : worker_counts(options))
+      clusters.push_back(actors::measure_machine(workers));
+  std::vector<int> workers;
+  for (const auto& c : clusters)
+    workers.push_back(c.device_count());
+  const auto profile = measure(options, net, model_description, workers, say);
+  for (const auto& c : clusters) {
+    try {
+      auto found = planner::make_plan(profile, c, request);
+      found.threads = c.devices.front().threads;
+      if (!best || found.predicted->step_seconds < 0.995 * best->predicted->step_seconds) best = std::move(found);
+    } catch (const std::invalid_argument& fault) {
+      if (!refusal) refusal = fault.what(); // another number of workers may fit
+    }
+  }
+  if (!best) throw usage_error("--plan auto: " + refusal.value_or("nothing was planned"));
+  say(fmt::format("plan: {}, {}, predicted {:.1f} ms a step; {}", planner::describe_stages(*best), best->schedule,
+                  1e3 * best->predicted->step_seconds, best->reason));
+  return std::move(*best);
+}
+
+} // namespace penstock::apps

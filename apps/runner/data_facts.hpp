@@ -1,0 +1,20 @@
+// What can be known of a data set without opening it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace penstock::apps {
+
+/// What can be said of a data set before it is opened, so that a network can be made for it. 0: not said.
+struct data_facts {
+  std::int64_t classes = 0;
+  std::int64_t image_size = 0;
+  std::int64_t channels = 0;
+};
+
+/// `tensors:` files say their image size and channels, folders of images their classes. Throws penstock::error for a
+/// tensors file that cannot be read.
+data_facts facts_of(const std::string& spec);
+
+} // namespace penstock::apps

@@ -1,0 +1,47 @@
+// Fits a model's options to its data set, and builds it.
+#include "apps/runner/network.hpp"
+
+#include "apps/plugins/load_plugin.hpp"
+#include "apps/runner/data_facts.hpp"
+#include "kernels/check.hpp"
+
+#include <fmt/format.h>
+
+namespace penstock::apps {
+
+namespace {
+
+// What the command line leaves open, the data set decides, and else the model.
+model_options complete_options(const app_options& o, const model_entry& entry) {
+  auto network = o.network;
+  const auto facts = facts_of(o.data);
+  if (facts.image_size != 0 && network.image_size != 0 && facts.image_size != network.image_size)
+    throw usage_error(
+        fmt::format("--image-size: found {}, wanted the {} of {}", network.image_size, facts.image_size, o.data));
+  if (network.image_size == 0) network.image_size = facts.image_size;
+  if (network.image_size == 0) network.image_size = entry.default_image_size;
+  if (network.classes == 0) network.classes = facts.classes > 0 ? facts.classes : model_options{}.classes;
+  network.channels = facts.channels;
+  return network;
+}
+
+std::string describe_options(const app_options& o, const model& net, const model_options& network) {
+  const auto& dims = net.value(net.input()).spec.dims;
+  auto text = fmt::format("{} image_size={} channels={} classes={} width={}", o.model, network.image_size, dims.at(1),
+                          network.classes, network.width);
+  if (network.dropout >= 0) text += fmt::format(" dropout={}", network.dropout);
+  return text + describe_replacements(o.replace_layers);
+}
+
+} // namespace
+
+built_network build_network(const app_options& options, const plugin_registry& plugins) {
+  const auto& entry = find_model(options.model);
+  built_network built;
+  built.network = complete_options(options, entry);
+  built.net = std::make_shared<const model>(apply_plugins(entry.build(built.network), options.replace_layers, plugins));
+  built.description = describe_options(options, *built.net, built.network);
+  return built;
+}
+
+} // namespace penstock::apps

@@ -1,0 +1,178 @@
+// Ranks the trials and puts the ranking into words.
+#include "planner/explore/choose.hpp"
+
+#include "planner/presets.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+namespace penstock::planner {
+
+namespace {
+
+// Differences below what any prediction is worth.
+constexpr double tie = 0.005;
+
+std::string percent_text(double ratio) {
+  const auto percent = 100 * (ratio - 1);
+  char text[32];
+  std::snprintf(text, sizeof text, percent < 10 ? "%.1f%%" : "%.0f%%", percent);
+  return text;
+}
+
+std::string times_text(double factor) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2fx", factor);
+  return text;
+}
+
+bool is_data_parallel(const plan& p) {
+  return p.stages.size() == 1 && p.stages.front().replicas > 1;
+}
+
+/// A partition, schedule and M; credits and origin aside.
+std::string identity(const trial& t) {
+  return describe_stages(t.made) + "/" + t.made.schedule + "/" + std::to_string(t.made.microbatches);
+}
+
+plan_summary row_of(const trial& t) {
+  plan_summary row;
+  row.text = describe_stages(t.made);
+  row.origin = t.origin;
+  row.schedule = t.made.schedule;
+  row.microbatches = t.made.microbatches;
+  row.peak_bytes = t.peak_bytes;
+  row.rejected = t.refused;
+  for (const auto& stage : t.made.stages) {
+    row.in_flight.push_back(stage.in_flight);
+    row.recompute = row.recompute || stage.recompute;
+  }
+  if (const auto& predicted = t.made.predicted) {
+    row.step_seconds = predicted->step_seconds;
+    row.bubble = predicted->bubble;
+    row.bytes_per_minibatch = predicted->bytes_per_minibatch;
+    row.data_parallel_bytes_per_minibatch = predicted->data_parallel_bytes_per_minibatch;
+    row.binding = predicted->binding;
+  }
+  return row;
+}
+
+std::string why_not(const trial& t, const trial& winner) {
+  if (!t.runs()) return t.refused;
+  const auto ratio = t.step_seconds() / winner.step_seconds();
+  if (ratio > 1 + tie) return percent_text(ratio) + " slower";
+  if (t.devices > winner.devices)
+    return "as fast, on " + std::to_string(t.devices) + " devices instead of " + std::to_string(winner.devices);
+  if (!t.synchronous && winner.synchronous) return "as fast, but stale";
+  return "as fast, holds " + bytes_text(t.peak_bytes) + " instead of " + bytes_text(winner.peak_bytes);
+}
+
+using indices = std::vector<std::size_t>;
+
+int winner_among(const std::vector<trial>& trials, const indices& some) {
+  double least = INFINITY;
+  for (const auto i : some)
+    if (trials[i].runs()) least = std::min(least, trials[i].step_seconds());
+  const auto rank = [](const trial& t) {
+    return std::tuple(t.devices, !t.synchronous, t.peak_bytes, t.step_seconds());
+  };
+  int best = -1;
+  for (const auto i : some) {
+    if (!trials[i].runs() || trials[i].step_seconds() > least * (1 + tie)) continue;
+    if (best < 0 || rank(trials[i]) < rank(trials[static_cast<std::size_t>(best)])) best = static_cast<int>(i);
+  }
+  return best;
+}
+
+/// Of each identity the one that would win among its own, or that misses least where none runs. Those that run by
+/// speed, then the others; ties in the order of trying.
+indices best_of_each(const std::vector<trial>& trials) {
+  std::map<std::string, indices> groups;
+  for (std::size_t i = 0; i < trials.size(); ++i)
+    if (trials[i].made.predicted) groups[identity(trials[i])].push_back(i);
+  indices best;
+  for (const auto& [_, group] : groups)
+    if (const auto winner = winner_among(trials, group); winner >= 0)
+      best.push_back(static_cast<std::size_t>(winner));
+    else
+      best.push_back(*std::min_element(group.begin(), group.end(), [&](std::size_t a, std::size_t b) {
+        return trials[a].missing_bytes < trials[b].missing_bytes;
+      }));
+  std::sort(best.begin(), best.end(), [&](std::size_t a, std::size_t b) {
+    return std::tuple(!trials[a].runs(), trials[a].step_seconds(), a) <
+           std::tuple(!trials[b].runs(), trials[b].step_seconds(), b);
+  });
+  return best;
+}
+
+const trial* fastest(const std::vector<trial>& trials, bool data_parallel, const trial& except) {
+  const trial* best = nullptr;
+  for (const auto& t : trials)
+    if (t.runs() && t.devices > 1 && is_data_parallel(t.made) == data_parallel && identity(t) != identity(except) &&
+        (!best || t.step_seconds() < best->step_seconds()))
+      best = &t;
+  return best;
+}
+
+std::string against(const trial* other, const trial& winner, const std::string& what) {
+  if (!other) return "";
+  const auto ratio = other->step_seconds() / winner.step_seconds();
+  const auto text = what + " (" + describe_stages(other->made) + ", " + other->made.schedule + ")";
+  if (ratio <= 1 + tie) return ", as fast as " + text;
+  return ", " + percent_text(ratio) + " faster than " + text;
+}
+
+std::string reason_of(const std::vector<trial>& trials, const trial& winner) {
+  const auto& predicted = *winner.made.predicted;
+  const auto* pipeline = fastest(trials, false, winner);
+  const auto* replicated = fastest(trials, true, winner);
+  const auto speedup = times_text(predicted.speedup_over_one_device) + " one device";
+  std::string text;
+  if (is_data_parallel(winner.made))
+    text = "data parallelism: " + std::to_string(winner.devices) + " replicas of the whole model, " + speedup +
+           against(pipeline, winner, "the best pipeline");
+  else if (winner.devices == 1)
+    text = "one device: nothing that was tried is faster on more" + against(pipeline, winner, "the best pipeline") +
+           against(replicated, winner, "data parallelism");
+  else
+    text = "fastest of " + std::to_string(trials.size()) + " simulated plans: " + speedup +
+           against(pipeline, winner, "the next pipeline") + against(replicated, winner, "data parallelism");
+  if (!predicted.binding.empty()) text += "; " + predicted.binding + " binds";
+  return text;
+}
+
+} // namespace
+
+int winner_of(const std::vector<trial>& trials) {
+  indices all(trials.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return winner_among(trials, all);
+}
+
+plan explained(const std::vector<trial>& trials, int winner, std::size_t rows) {
+  const auto& best = trials[static_cast<std::size_t>(winner)];
+  auto result = best.made;
+  result.reason = reason_of(trials, best);
+  result.considered = {row_of(best)};
+  std::set<std::string> schedules{best.made.schedule}, origins{best.origin};
+  for (const auto i : best_of_each(trials)) {
+    const auto& t = trials[i];
+    if (identity(t) == identity(best)) continue;
+    const bool is_first_of_kind = !schedules.contains(t.made.schedule) || !origins.contains(t.origin);
+    if (result.considered.size() >= rows && !is_first_of_kind) continue;
+    schedules.insert(t.made.schedule);
+    origins.insert(t.origin);
+    auto row = row_of(t);
+    row.rejected = why_not(t, best);
+    if (t.runs() && !result.runner_up) result.runner_up = row;
+    result.considered.push_back(std::move(row));
+  }
+  return result;
+}
+
+} // namespace penstock::planner

@@ -1,0 +1,21 @@
+// Which of the trials wins, and what is said about the others.
+#pragma once
+
+#include "planner/explore/trial.hpp"
+
+#include <string>
+#include <vector>
+
+namespace penstock::planner {
+
+/// Index of the winner among those that run: the fastest; of those within 0.5% of it the one with fewest devices, then
+/// a synchronous one (no staleness for the same speed), then the one whose fullest device holds least, then the
+/// fastest, then the first. -1 if none runs.
+int winner_of(const std::vector<trial>& trials);
+
+/// The winner's plan with its reason, the runner-up (the best of another partition, schedule or M) and at most `rows`
+/// rows: the winner, then by speed, each partition, schedule and M once with its best credits, and in any case the best
+/// of every schedule and of every origin.
+plan explained(const std::vector<trial>& trials, int winner, std::size_t rows);
+
+} // namespace penstock::planner

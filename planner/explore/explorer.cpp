@@ -1,0 +1,115 @@
+// Settings, searches, credits, simulation: in that order.
+#include "planner/explore/explorer.hpp"
+
+#include "planner/explore/credit_choices.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+#include <tuple>
+
+namespace penstock::planner {
+
+namespace {
+
+/// Checked before anything is taken from it.
+const profile& checked(const profile& p) {
+  check_profile(p);
+  return p;
+}
+
+const cluster& checked(const cluster& c) {
+  check_cluster(c);
+  return c;
+}
+
+} // namespace
+
+explorer::explorer(const profile& p, const cluster& c, const plan_request& request)
+    : profile_(checked(p)), request_(request), fixed_(resolve_pins(p, checked(c), request)),
+      machines_(first_devices(c, fixed_.devices)), graph_(make_graph()), settings_(settings_of(p, request, fixed_)) {}
+
+layer_graph explorer::make_graph() const {
+  const auto limit = static_cast<int>(std::clamp<std::size_t>(request_.antichain_limit, 2, 1'000'000));
+  layer_graph graph(profile_, fixed_.together, {.states = limit});
+  std::vector<int> order(profile_.layers.size());
+  std::iota(order.begin(), order.end(), 0);
+  const bool has_all_cuts = std::all_of(fixed_.first_layers.begin(), fixed_.first_layers.end(), [&](int layer) {
+    return graph.state_after(order, static_cast<std::size_t>(layer)) >= 0;
+  });
+  // Cuts are given in the profile's order, and not every prefix of it need be among the states.
+  return has_all_cuts ? std::move(graph) : layer_graph(profile_, fixed_.together, {.states = 2});
+}
+
+exploration explorer::shared() const {
+  return {profile_, machines_, graph_, fixed_.batch, request_.optimizer_copies};
+}
+
+std::vector<int> explorer::counts_of_microbatches(const proposal& p) const {
+  const auto m = p.how.search.microbatches;
+  std::vector<int> counts{m};
+  if (p.how.microbatches_given || p.how.search.charge == update_charge::every_group) return counts;
+  std::int64_t round = 1;
+  for (const auto r : replicas_of(p.what))
+    round = std::min<std::int64_t>(std::lcm(round, r), fixed_.batch + 1);
+  const auto multiple = (m + round - 1) / round * round;
+  const auto samples = static_cast<double>(fixed_.batch) / static_cast<double>(multiple);
+  if (multiple != m && multiple <= 2 * m && multiple <= fixed_.batch && samples >= p.how.least_samples)
+    counts.push_back(static_cast<int>(multiple));
+  return counts;
+}
+
+void explorer::try_credits(const proposal& p, int microbatches, std::vector<trial>& trials) const {
+  const auto e = shared();
+  const auto replicas = replicas_of(p.what);
+  if (p.how.schedule == fbp_schedule) {
+    std::vector<std::int64_t> credits; // BaPipe's 2 (N - i + 1)
+    for (auto after = static_cast<std::int64_t>(replicas.size()); after > 0; --after)
+      credits.push_back(std::min<std::int64_t>(2 * after, microbatches));
+    trials.push_back(try_plan(e, plan_of(e, p.what, p.how.schedule, microbatches, credits), p.what.origin));
+    return;
+  }
+  std::vector<std::vector<std::int64_t>> choices;
+  if (fixed_.in_flight) {
+    schedule_request wanted{.name = p.how.schedule, .replicas = replicas, .microbatches = microbatches};
+    wanted.in_flight = *fixed_.in_flight;
+    choices.emplace_back();
+    try {
+      for (const auto& stage : resolve_schedule(wanted).stages)
+        choices.back().push_back(stage.credit);
+    } catch (const std::invalid_argument& fault) {
+      trial refused;
+      refused.origin = p.what.origin;
+      refused.refused = fault.what();
+      trials.push_back(std::move(refused));
+      return;
+    }
+  } else {
+    const auto period = p.step_seconds / microbatches;
+    choices = credit_choices(p.how.schedule, replicas, microbatches, link_periods_of(e, p.what, microbatches, period));
+  }
+  for (const auto& credits : choices)
+    trials.push_back(try_plan(e, plan_of(e, p.what, p.how.schedule, microbatches, credits), p.what.origin));
+}
+
+std::vector<trial> explorer::run() const {
+  std::vector<trial> trials;
+  for (const auto& p : select(propose(shared(), settings_, fixed_), request_.top))
+    for (const auto m : counts_of_microbatches(p))
+      try_credits(p, m, trials);
+  return trials;
+}
+
+std::optional<trial> explorer::least_missing() const {
+  std::vector<trial> trials;
+  for (const auto& p : propose_least_missing(shared(), settings_, fixed_))
+    try_credits(p, p.how.search.microbatches, trials);
+  const auto least = std::min_element(trials.begin(), trials.end(), [](const trial& a, const trial& b) {
+    return std::tuple(!a.made.predicted, a.missing_bytes) < std::tuple(!b.made.predicted, b.missing_bytes);
+  });
+  if (least == trials.end()) return std::nullopt;
+  return *least;
+}
+
+} // namespace penstock::planner

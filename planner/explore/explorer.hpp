@@ -1,0 +1,42 @@
+// One exploration from its request to everything that was tried.
+#pragma once
+
+#include "planner/explore/proposals.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace penstock::planner {
+
+class explorer {
+public:
+  /// Checks the inputs. Throws std::invalid_argument, one line. All three must outlive it.
+  explorer(const profile& p, const cluster& c, const plan_request& request);
+
+  /// The best proposals of the searches, each with its choices of credits (and of M, where replicas ask for multiples),
+  /// simulated.
+  std::vector<trial> run() const;
+
+  /// The partition that misses least of the devices' memory, by the searches' model, simulated. None where no partition
+  /// is possible at all, whatever the memory.
+  std::optional<trial> least_missing() const;
+
+  const pins& fixed() const { return fixed_; }
+  const cluster& machines() const { return machines_; }
+  int places_to_cut() const { return graph_.states() - 2; }
+
+private:
+  layer_graph make_graph() const;
+  exploration shared() const;
+  std::vector<int> counts_of_microbatches(const proposal& p) const;
+  void try_credits(const proposal& p, int microbatches, std::vector<trial>& trials) const;
+
+  const profile& profile_;
+  const plan_request& request_;
+  pins fixed_;
+  cluster machines_;
+  layer_graph graph_;
+  std::vector<setting> settings_;
+};
+
+} // namespace penstock::planner

@@ -1,0 +1,192 @@
+// Checks a request against its profile and cluster.
+#include "planner/explore/pins.hpp"
+
+#include "planner/explore/streaming.hpp"
+#include "planner/presets.hpp"
+#include "planner/profile/wording.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+namespace penstock::planner {
+
+namespace {
+
+// Far above any minibatch, and its square still fits.
+constexpr std::int64_t most_samples = 1'000'000'000;
+constexpr int most_optimizer_copies = 16;
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw std::invalid_argument(message);
+}
+
+std::vector<std::string> layer_names(const profile& p) {
+  std::vector<std::string> names;
+  for (const auto& layer : p.layers)
+    names.push_back(layer.name);
+  return names;
+}
+
+int layer_named(const profile& p, const std::string& name, const std::string& where) {
+  const auto found =
+      std::find_if(p.layers.begin(), p.layers.end(), [&](const profile_layer& l) { return l.name == name; });
+  if (found == p.layers.end())
+    refuse(where + ": no layer " + quoted(name) + " in the profile of " + quoted(p.model) +
+           suggestion(name, layer_names(p)));
+  return static_cast<int>(found - p.layers.begin());
+}
+
+/// Every layer's name and every whole dotted beginning of one.
+std::vector<std::string> block_names(const profile& p) {
+  std::set<std::string> names;
+  for (const auto& layer : p.layers) {
+    names.insert(layer.name);
+    for (auto dot = layer.name.find('.'); dot != std::string::npos; dot = layer.name.find('.', dot + 1))
+      names.insert(layer.name.substr(0, dot));
+  }
+  return {names.begin(), names.end()};
+}
+
+void check_count(const std::string& what, std::int64_t found, std::int64_t least, std::int64_t most) {
+  if (found < least || found > most)
+    refuse(what + " is " + std::to_string(found) + ", wanted " + std::to_string(least) + " to " + std::to_string(most));
+}
+
+std::vector<int> first_layers_of(const profile& p, const plan_request& request) {
+  std::vector<int> firsts;
+  for (const auto& name : request.first_layers) {
+    const auto layer = layer_named(p, name, "first layers");
+    if (layer == 0) refuse("first layers: " + quoted(name) + " begins stage 0 already, wanted a later layer");
+    if (!firsts.empty() && layer <= firsts.back())
+      refuse("first layers: " + quoted(name) + " does not come after " +
+             quoted(p.layers[static_cast<std::size_t>(firsts.back())].name) + ", wanted them in the model's order");
+    firsts.push_back(layer);
+  }
+  return firsts;
+}
+
+/// The number of stages on which all that was given agrees; 0 if nothing says.
+int stages_of(const plan_request& request, const std::optional<in_flight_spec>& in_flight) {
+  int stages = 0;
+  std::string said_by;
+  const auto take = [&](std::size_t count, const std::string& by) {
+    if (count == 0) return;
+    if (stages != 0 && static_cast<int>(count) != stages)
+      refuse(by + " asks for " + std::to_string(count) + " stages, " + said_by + " for " + std::to_string(stages) +
+             ": wanted one number");
+    stages = static_cast<int>(count);
+    said_by = by;
+  };
+  take(static_cast<std::size_t>(request.stages), "stages");
+  take(request.replicas.size(), "replicas");
+  if (!request.first_layers.empty()) take(request.first_layers.size() + 1, "first layers");
+  if (in_flight && in_flight->kind == in_flight_spec::mode::given) take(in_flight->given.size(), "in-flight");
+  return stages;
+}
+
+void check_counts(const profile& p, const plan_request& request, const pins& fixed) {
+  check_count("batch", fixed.batch, 1, most_samples);
+  check_count("stages", fixed.stages, 0, static_cast<std::int64_t>(p.layers.size()));
+  if (fixed.stages > fixed.devices)
+    refuse("stages is " + std::to_string(fixed.stages) + ", wanted at most the " + std::to_string(fixed.devices) +
+           " devices");
+  for (std::size_t s = 0; s < fixed.replicas.size(); ++s)
+    check_count("replicas of stage " + std::to_string(s), fixed.replicas[s], 1, fixed.devices);
+  const auto all = std::accumulate(fixed.replicas.begin(), fixed.replicas.end(), std::int64_t{0});
+  if (all > fixed.devices)
+    refuse("replicas: " + std::to_string(all) + " over all stages, wanted at most the " +
+           std::to_string(fixed.devices) + " devices");
+  for (const auto m : request.microbatches)
+    check_count("micro-batches", m, 1, fixed.batch);
+  check_count("optimizer copies", request.optimizer_copies, 0, most_optimizer_copies);
+}
+
+bool is_synchronous(const std::string& schedule) {
+  return schedule == fbp_schedule || find_preset(schedule).flush == flush_point::minibatch;
+}
+
+void check_schedule_name(const std::string& name, const cluster& c) {
+  if (name != fbp_schedule)
+    find_preset(name); // throws for an unknown one
+  else if (std::any_of(c.devices.begin(), c.devices.end(), [](const device_type& t) { return !t.streaming; }))
+    refuse("schedule fbp-as is for streaming devices: the cluster has others, wanted [device.streaming] on every type");
+}
+
+/// Vertical sync and naive are there to be compared with, so only by name.
+std::vector<std::string> schedules_that_apply(const cluster& c, const pins& fixed, bool synchronous_only) {
+  std::vector<std::string> names;
+  for (const std::string name :
+       {"pipedream", "1f1b", "gpipe", "2bw", "data-parallel", "model-parallel", fbp_schedule}) {
+    const bool one_stage_only = name == "data-parallel" || name == "model-parallel";
+    if (one_stage_only && fixed.stages > 1) continue;
+    if (synchronous_only && !is_synchronous(name)) continue;
+    if (name == fbp_schedule && !has_streaming_devices(c)) continue;
+    if (name == fbp_schedule &&
+        std::any_of(c.devices.begin(), c.devices.end(), [](const device_type& t) { return !t.streaming; }))
+      continue;
+    names.push_back(name);
+  }
+  return names;
+}
+
+void check_schedules(const cluster& c, const plan_request& request, const pins& fixed) {
+  for (const auto& name : request.schedules) {
+    check_schedule_name(name, c);
+    if (request.synchronous_only && !is_synchronous(name))
+      refuse("schedule " + name +
+             " is asynchronous, wanted a synchronous one: gpipe, 1f1b, data-parallel or "
+             "model-parallel");
+    if (name == "data-parallel" && fixed.stages > 1)
+      refuse("data-parallel has one stage, found " + std::to_string(fixed.stages));
+  }
+}
+
+} // namespace
+
+std::vector<int> layers_named(const profile& p, const std::string& pattern) {
+  const std::string where = "keep together " + quoted(pattern);
+  std::vector<int> found;
+  if (const auto dots = pattern.find(".."); dots != std::string::npos) {
+    const auto first = layer_named(p, pattern.substr(0, dots), where);
+    const auto last = layer_named(p, pattern.substr(dots + 2), where);
+    if (last < first) refuse(where + ": the second layer comes before the first, wanted them in the model's order");
+    found.resize(static_cast<std::size_t>(last - first) + 1);
+    std::iota(found.begin(), found.end(), first);
+    return found;
+  }
+  for (std::size_t l = 0; l < p.layers.size(); ++l)
+    if (p.layers[l].name == pattern || p.layers[l].name.starts_with(pattern + "."))
+      found.push_back(static_cast<int>(l));
+  if (found.empty())
+    refuse(where + ": no layer is called so or begins so in the profile of " + quoted(p.model) +
+           suggestion(pattern, block_names(p)));
+  return found;
+}
+
+pins resolve_pins(const profile& p, const cluster& c, const plan_request& request) {
+  pins fixed;
+  fixed.batch = request.batch;
+  if (request.batch == 0)
+    for (const auto& m : p.measurements)
+      fixed.batch = std::max(fixed.batch, m.samples);
+  const auto all_devices = c.device_count();
+  check_count("devices", request.devices, 0, all_devices);
+  fixed.devices = request.devices == 0 ? all_devices : request.devices;
+  if (!request.in_flight.empty()) fixed.in_flight = parse_in_flight(request.in_flight);
+  check_count("stages", request.stages, 0, static_cast<std::int64_t>(p.layers.size()));
+  fixed.stages = stages_of(request, fixed.in_flight);
+  fixed.replicas = request.replicas;
+  fixed.first_layers = first_layers_of(p, request);
+  check_counts(p, request, fixed);
+  for (const auto& pattern : request.keep_together)
+    fixed.together.push_back(layers_named(p, pattern));
+  check_schedules(c, request, fixed);
+  fixed.chosen_schedules = !request.schedules.empty();
+  fixed.schedules =
+      fixed.chosen_schedules ? request.schedules : schedules_that_apply(c, fixed, request.synchronous_only);
+  return fixed;
+}
+
+} // namespace penstock::planner

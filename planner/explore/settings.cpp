@@ -1,0 +1,75 @@
+// Enumerates schedules and micro-batch counts.
+#include "planner/explore/settings.hpp"
+
+#include "planner/presets.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace penstock::planner {
+
+namespace {
+
+const preset& preset_of(const std::string& schedule) {
+  // fbp-as keeps, updates and flushes as 1f1b does.
+  return find_preset(schedule == fbp_schedule ? "1f1b" : schedule);
+}
+
+double least_samples_of(const profile& p) {
+  auto least = std::numeric_limits<std::int64_t>::max();
+  for (const auto& m : p.measurements)
+    least = std::min(least, m.samples);
+  return static_cast<double>(least) / 2;
+}
+
+std::vector<int> microbatch_counts(const profile& p, const plan_request& request, const pins& fixed,
+                                   const std::string& schedule) {
+  if (preset_of(schedule).unit == update_unit::replica_group) return {1};
+  if (!request.microbatches.empty()) return request.microbatches;
+  std::vector<int> counts;
+  const auto batch = static_cast<double>(fixed.batch);
+  for (std::int64_t m = 1; m <= fixed.batch && batch / static_cast<double>(m) >= least_samples_of(p); m *= 2)
+    counts.push_back(static_cast<int>(m));
+  if (counts.empty()) counts.push_back(1);
+  return counts;
+}
+
+} // namespace
+
+search_request charges_of(const std::string& schedule, int microbatches, const plan_request& request) {
+  const auto& preset = preset_of(schedule);
+  search_request search;
+  search.microbatches = microbatches;
+  search.memory.optimizer_copies = request.optimizer_copies;
+  search.memory.versions_follow_in_flight =
+      preset.flush == flush_point::drain && preset.versions != version_rule::newest_for_backward;
+  search.whole_minibatch_in_flight = preset.credit == credit_default::whole_minibatch;
+  search.allow_recompute = request.allow_recompute;
+  search.top = request.top;
+  if (preset.flush == flush_point::minibatch || preset.credit == credit_default::one) {
+    search.charge = update_charge::flush;
+    search.memory.versions_follow_in_flight = false;
+  } else if (preset.unit == update_unit::minibatch_after_next) {
+    search.charge = update_charge::every_minibatch;
+    search.memory = {.optimizer_copies = request.optimizer_copies,
+                     .gradient_sets = 2,
+                     .versions_follow_in_flight = false,
+                     .versions = 2};
+  }
+  return search;
+}
+
+std::vector<setting> settings_of(const profile& p, const plan_request& request, const pins& fixed) {
+  std::vector<setting> all;
+  for (const auto& schedule : fixed.schedules)
+    for (const auto m : microbatch_counts(p, request, fixed, schedule)) {
+      auto search = charges_of(schedule, m, request);
+      search.samples = static_cast<double>(fixed.batch) / m;
+      search.stages = fixed.stages;
+      search.use_all_devices = false; // fewer is a candidate like any other
+      all.push_back({schedule, search, !request.microbatches.empty(), least_samples_of(p)});
+    }
+  return all;
+}
+
+} // namespace penstock::planner

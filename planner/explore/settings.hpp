@@ -1,0 +1,27 @@
+// What is chosen before a partition is searched: the schedule and the number of micro-batches.
+#pragma once
+
+#include "planner/explore/pins.hpp"
+#include "planner/search/candidate.hpp"
+
+#include <string>
+#include <vector>
+
+namespace penstock::planner {
+
+struct setting {
+  std::string schedule;
+  search_request search;           ///< M, how updates and memory are charged, what is pinned
+  bool microbatches_given = false; ///< by the request
+  double least_samples = 0;        ///< of a micro-batch, unless M was given
+};
+
+/// Every schedule of `fixed` with every M that may be tried: those of the request, else powers of two. A micro-batch is
+/// never smaller than half of the least measured size, unless asked for: the profile says nothing about it. The
+/// pipedream family has M = 1. For data-parallel M counts micro-batches of one replica.
+std::vector<setting> settings_of(const profile& p, const plan_request& request, const pins& fixed);
+
+/// How a schedule's updates, versions and gradients are charged (DESIGN section 2's table).
+search_request charges_of(const std::string& schedule, int microbatches, const plan_request& request);
+
+} // namespace penstock::planner

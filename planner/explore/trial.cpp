@@ -1,0 +1,132 @@
+// From a search's partition to a plan in the runtime's terms, checked and simulated.
+#include "planner/explore/trial.hpp"
+
+#include "planner/presets.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <stdexcept>
+
+namespace penstock::planner {
+
+namespace {
+
+std::vector<int> path_of(const candidate& what) {
+  std::vector<int> path{what.stages.front().from_state};
+  for (const auto& stage : what.stages)
+    path.push_back(stage.to_state);
+  return path;
+}
+
+/// The runtime's threads of a worker: what the types that are used agree on.
+int threads_of(const cluster& c, const candidate& what) {
+  const auto of = [&](int device) { return c.devices[static_cast<std::size_t>(c.type_of(device))].threads; };
+  const auto first = of(what.stages.front().devices.front());
+  for (const auto& stage : what.stages)
+    if (of(stage.devices.front()) != first) return 0;
+  return first;
+}
+
+bool only_simulated(const cluster& c, const candidate& what, const std::string& schedule) {
+  return schedule == fbp_schedule || std::any_of(what.stages.begin(), what.stages.end(), [&](const stage_choice& s) {
+           return c.devices[static_cast<std::size_t>(c.type_of(s.devices.front()))].streaming.has_value();
+         });
+}
+
+/// Holds what a plan was predicted to need against its devices' memory.
+void weigh(trial& t, const cluster& c) {
+  const auto& stages = t.made.stages;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const auto needed = t.made.predicted->stages[s].memory.total;
+    t.peak_bytes = std::max(t.peak_bytes, needed);
+    const auto& type = c.devices[static_cast<std::size_t>(c.type_of(c.device_named(stages[s].devices.front())))];
+    const auto missing = type.memory_bytes > 0 ? needed - type.memory_bytes : 0;
+    if (missing <= t.missing_bytes) continue;
+    t.missing_bytes = missing;
+    t.refused = "misses " + bytes_text(missing) + " on stage " + std::to_string(s) + ": needs " + bytes_text(needed) +
+                ", " + type.name + " has " + bytes_text(type.memory_bytes);
+  }
+}
+
+} // namespace
+
+std::string bytes_text(double bytes) {
+  constexpr std::array<const char*, 6> units{"B", "kB", "MB", "GB", "TB", "PB"};
+  std::size_t unit = 0;
+  for (; bytes >= 999.5 && unit + 1 < units.size(); ++unit)
+    bytes /= 1000;
+  char text[48];
+  std::snprintf(text, sizeof text, "%.3g %s", bytes, units[unit]);
+  return text;
+}
+
+std::vector<int> replicas_of(const candidate& c) {
+  std::vector<int> replicas;
+  for (const auto& stage : c.stages)
+    replicas.push_back(static_cast<int>(stage.devices.size()));
+  return replicas;
+}
+
+plan plan_of(const exploration& e, const candidate& what, const std::string& schedule, int microbatches,
+             const std::vector<std::int64_t>& credits) {
+  plan made;
+  made.model = e.model.model;
+  made.model_options = e.model.model_options;
+  made.batch = e.batch;
+  made.schedule = schedule;
+  made.microbatches = microbatches;
+  made.optimizer_copies = e.optimizer_copies;
+  made.threads = threads_of(e.machines, what);
+  made.simulation_only = only_simulated(e.machines, what, schedule);
+  const auto path = path_of(what);
+  const auto name_of = [&](int layer) { return e.model.layers[static_cast<std::size_t>(layer)].name; };
+  if (!e.graph.keeps_profile_order(path))
+    for (const auto layer : e.graph.order_of(path))
+      made.layer_order.push_back(name_of(layer));
+  for (std::size_t s = 0; s < what.stages.size(); ++s) {
+    const auto& choice = what.stages[s];
+    const auto layers = e.graph.layers_between(choice.from_state, choice.to_state);
+    planned_stage stage;
+    stage.first_layer = name_of(layers.front());
+    stage.last_layer = name_of(layers.back());
+    stage.replicas = static_cast<int>(choice.devices.size());
+    for (const auto device : choice.devices)
+      stage.devices.push_back(e.machines.device_name(device));
+    stage.in_flight = credits[s];
+    stage.recompute = choice.recompute;
+    made.stages.push_back(std::move(stage));
+  }
+  return made;
+}
+
+trial try_plan(const exploration& e, plan made, const std::string& origin) {
+  trial t;
+  t.origin = origin;
+  for (const auto& stage : made.stages)
+    t.devices += stage.replicas;
+  const bool is_fbp = made.schedule == fbp_schedule;
+  t.synchronous = is_fbp || find_preset(made.schedule).flush == flush_point::minibatch;
+  t.made = std::move(made);
+  try {
+    t.made = predict(t.made, e.model, e.machines);
+  } catch (const std::invalid_argument& fault) {
+    t.refused = fault.what();
+    return t;
+  }
+  weigh(t, e.machines);
+  return t;
+}
+
+double link_periods_of(const exploration& e, const candidate& what, int microbatches, double period) {
+  if (period <= 0) return 0;
+  const load_table loads(e.model, e.graph, static_cast<double>(e.batch) / microbatches, 1);
+  double slowest = 0;
+  for (std::size_t s = 1; s < what.stages.size(); ++s)
+    slowest = std::max(slowest,
+                       transfer_seconds(e.machines, what.stages[s - 1].devices.front(), what.stages[s].devices.front(),
+                                        loads.crossing_bytes(what.stages[s].from_state)));
+  return slowest / period;
+}
+
+} // namespace penstock::planner

@@ -1,0 +1,389 @@
+// Devices, actions and messages of a virtual machine.
+#include "planner/machine_player.hpp"
+
+#include "planner/machine_jitter.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace penstock::planner {
+
+namespace {
+
+double of_microbatch(const std::vector<double>& values, const action& a) {
+  return values.size() == 1 ? values.front() : values[static_cast<std::size_t>(a.microbatch)];
+}
+
+int device_count(const machine& m) {
+  int count = 0;
+  for (const auto& stage : m.stages)
+    for (const auto device : stage.devices)
+      count = std::max(count, device + 1);
+  return count;
+}
+
+} // namespace
+
+machine_player::machine_player(const schedule& s, const machine& m, const machine_options& options)
+    : schedule_(s), machine_(m), options_(options), state_(s, s.window), links_(m.links, device_count(m)),
+      lanes_(static_cast<std::size_t>(state_.lanes())), devices_(static_cast<std::size_t>(device_count(m))),
+      stages_(s.stages.size()),
+      unfinished_(static_cast<std::size_t>(s.minibatches), static_cast<std::int32_t>(s.microbatches)) {
+  result_.busy.resize(s.stages.size());
+  result_.peak_in_flight.resize(s.stages.size());
+  result_.memory.resize(s.stages.size());
+  result_.all_reduce_seconds.resize(s.stages.size());
+  for (const auto& slow : options.stragglers)
+    if (static_cast<std::size_t>(slow.device) < devices_.size()) device_of(slow.device).factor *= slow.factor;
+  for (int stage = 0; stage < static_cast<int>(s.stages.size()); ++stage)
+    add_stage(stage);
+}
+
+void machine_player::add_stage(int stage) {
+  const auto& plan = schedule_.stages[static_cast<std::size_t>(stage)];
+  const auto& costs = costs_of(stage);
+  auto& st = stage_of(stage);
+  st.first_lane = state_.first_lane(stage);
+  st.replicas = plan.replicas;
+  st.is_last = static_cast<std::size_t>(stage) + 1 == stages_.size();
+  st.route = links_.route_among(costs.devices, costs.all_reduce_bytes);
+  st.updates_once = st.route.by_reference;
+  st.reduces = st.route.members > 1 && costs.all_reduce_bytes > 0;
+  const std::int64_t group_size = schedule_.updates.per_minibatch_group ? plan.replicas : 1;
+  st.updates.resize(static_cast<std::size_t>((schedule_.minibatches + group_size - 1) / group_size));
+  std::vector<const replica_list*> lists;
+  for (int r = 0; r < plan.replicas; ++r) {
+    auto& lane = lane_of(st.first_lane + r);
+    lane.device = costs.devices[static_cast<std::size_t>(r)];
+    lists.push_back(&plan.lists[static_cast<std::size_t>(r)]);
+    lane.shares.resize(st.updates.size());
+    count_shares(lane, *lists.back(), group_size);
+    if (!st.updates_once) st.versions.push_back(version_ledger({lists.back()}));
+  }
+  if (st.updates_once) st.versions.emplace_back(lists);
+  for (int r = 0; r < plan.replicas; ++r)
+    hold_what_stays(st.first_lane + r);
+}
+
+void machine_player::count_shares(lane_state& lane, const replica_list& list, std::int64_t group_size) {
+  for (const auto& a : list.actions)
+    if (a.kind == action_kind::backward)
+      ++lane.shares[static_cast<std::size_t>(a.minibatch / group_size)].backwards_left;
+}
+
+// -- the loop -------------------------------------------------------------------------
+
+machine_run machine_player::run() {
+  start_woken();
+  while (!events_.empty()) {
+    const auto e = events_.top();
+    events_.pop();
+    now_ = e.time;
+    handle(e);
+    start_woken();
+    if (machine_.blocking_sends) meet();
+  }
+  for (int lane = 0; lane < state_.lanes(); ++lane)
+    if (const auto* head = state_.head(lane))
+      throw std::logic_error("blocking sends deadlock: " + describe_place(state_.stage(lane), state_.replica(lane)) +
+                             " cannot run " + describe(*head));
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    result_.busy[i] /= stages_[i].replicas;
+    note_memory(static_cast<int>(i));
+    if (const auto updates = stages_[i].updates.size(); updates > 0)
+      result_.all_reduce_seconds[i] = stages_[i].reduced_seconds / static_cast<double>(updates);
+  }
+  note_steady_state();
+  // A message or an update may begin later than it is known of.
+  const auto begins_first = [](const auto& a, const auto& b) { return a.begin < b.begin; };
+  std::stable_sort(result_.spans.begin(), result_.spans.end(), begins_first);
+  std::stable_sort(result_.transfers.begin(), result_.transfers.end(), begins_first);
+  return std::move(result_);
+}
+
+void machine_player::schedule_event(double time, happening what, int lane, const action* about) {
+  events_.push({time, ++made_, about, lane, what});
+}
+
+void machine_player::handle(const event& e) {
+  switch (e.what) {
+  case happening::action_ends:
+    return finish(e.lane, *e.about);
+  case happening::message_arrives:
+    return deliver(e.lane, *e.about);
+  case happening::both_are_free:
+    return part(e.lane, *e.about);
+  case happening::bucket_is_ready:
+    return send_bucket(e.lane, *e.about);
+  case happening::bucket_is_sent:
+    return plan_bucket(e.lane, *e.about);
+  case happening::all_reduce_ends:
+    return end_all_reduce(e.lane, *e.about);
+  case happening::update_ends:
+    return finish_update(e.lane, *e.about);
+  }
+}
+
+void machine_player::start_woken() {
+  state_.take_woken(woken_);
+  for (const auto lane : woken_)
+    try_lane(lane);
+}
+
+/// Updates are reached in passing; anything else needs the device.
+void machine_player::try_lane(int lane) {
+  auto& state = lane_of(lane);
+  while (!state.is_busy) {
+    const auto* next = state_.runnable(lane);
+    if (next == nullptr) return;
+    if (next->kind == action_kind::update) {
+      state_.start(lane, *next);
+      reach_update(lane, *next);
+      continue;
+    }
+    auto& device = device_of(state.device);
+    if (device.is_busy) {
+      if (!std::exchange(state.is_queued, true)) device.lanes.push_back(lane);
+      return;
+    }
+    state_.start(lane, *next);
+    occupy(lane, *next);
+  }
+}
+
+void machine_player::free_device(int number, int finished_lane) {
+  auto& device = device_of(number);
+  device.is_busy = false;
+  start_update(number);
+  while (!device.is_busy && !device.lanes.empty()) {
+    const auto lane = device.lanes.front();
+    device.lanes.erase(device.lanes.begin());
+    lane_of(lane).is_queued = false;
+    try_lane(lane);
+  }
+  try_lane(finished_lane);
+}
+
+// -- actions and messages ---------------------------------------------------------------
+
+double machine_player::seconds_of(int lane, const action& a) const {
+  const auto stage = state_.stage(lane);
+  const auto& state = lanes_[static_cast<std::size_t>(lane)];
+  const auto& costs = costs_of(stage);
+  auto seconds = costs.update_seconds;
+  if (a.kind == action_kind::forward) seconds = of_microbatch(costs.forward_seconds, a);
+  if (a.kind == action_kind::backward) {
+    seconds = of_microbatch(costs.backward_seconds, a);
+    if (state.shares[group_of(stage, a)].is_begun) seconds += costs.accumulate_seconds;
+  }
+  if (options_.jitter > 0) seconds *= jitter_of(options_, stage, state_.replica(lane), a);
+  return seconds * devices_[static_cast<std::size_t>(state.device)].factor;
+}
+
+void machine_player::add_span(int lane, const action& a, double begin, double end) {
+  const auto stage = state_.stage(lane);
+  result_.busy[static_cast<std::size_t>(stage)] += end - begin;
+  result_.makespan = std::max(result_.makespan, end);
+  if (options_.keep_spans) result_.spans.push_back({stage, state_.replica(lane), a, begin, end});
+}
+
+void machine_player::occupy(int lane, const action& a) {
+  const auto stage = state_.stage(lane);
+  auto& state = lane_of(lane);
+  const auto end = now_ + seconds_of(lane, a);
+  state.is_busy = device_of(state.device).is_busy = true;
+  add_span(lane, a, now_, end);
+  schedule_event(end, happening::action_ends, lane, &a);
+  if (a.kind == action_kind::forward) {
+    auto& peak = result_.peak_in_flight[static_cast<std::size_t>(stage)];
+    peak = std::max(peak, ++state.in_flight);
+    hold_forward(lane, a);
+    return;
+  }
+  hold_backward(lane, a);
+  const auto group = group_of(stage, a);
+  state.shares[group].is_begun = true;
+  if (--state.shares[group].backwards_left == 0) join_update(lane, a, now_, end);
+}
+
+void machine_player::finish(int lane, const action& a) {
+  auto& state = lane_of(lane);
+  state.is_busy = false;
+  let_go_after(lane, a);
+  if (a.kind == action_kind::backward) {
+    --state.in_flight;
+    if (state_.stage(lane) == 0 && --unfinished_[static_cast<std::size_t>(a.minibatch)] == 0) done_.push_back(now_);
+  }
+  if (machine_.blocking_sends && has_receiver(lane, a) && state.device != lane_of(receiver_of(lane, a)).device) {
+    state.is_busy = true;
+    state.unsent = &a;
+    return;
+  }
+  send(lane, a);
+  free_device(state.device, lane);
+}
+
+bool machine_player::is_copied(int from_lane, int to_lane) const {
+  const auto device = [&](int lane) { return lanes_[static_cast<std::size_t>(lane)].device; };
+  return !links_.passes_references(links_.level_between(device(from_lane), device(to_lane)));
+}
+
+/// Else the result is the loss, or the source's credit.
+bool machine_player::has_receiver(int lane, const action& a) const {
+  const auto stage = state_.stage(lane);
+  return a.kind == action_kind::forward ? !stages_[static_cast<std::size_t>(stage)].is_last : stage > 0;
+}
+
+/// Takes the links; returns when the message arrives.
+double machine_player::start_message(int lane, const action& a) {
+  const auto stage = state_.stage(lane);
+  const bool is_forward = a.kind == action_kind::forward;
+  const auto peer = receiver_of(lane, a);
+  const auto peer_stage = state_.stage(peer);
+  const auto bytes = of_microbatch(costs_of(std::min(stage, peer_stage)).output_bytes, a);
+  const auto from = lane_of(lane).device, to = lane_of(peer).device;
+  auto way = links_.send(from, to, bytes, now_);
+  way.arrival += is_forward ? costs_of(stage).activation_delay_s : costs_of(stage).gradient_delay_s;
+  if (from != to) result_.bytes_sent += bytes;
+  if (options_.keep_spans)
+    result_.transfers.push_back({is_forward ? transfer_kind::activation : transfer_kind::gradient, stage,
+                                 state_.replica(lane), peer_stage, state_.replica(peer), a.minibatch, a.microbatch,
+                                 bytes, way.begin, way.arrival});
+  return way.arrival;
+}
+
+void machine_player::send(int lane, const action& a) {
+  const auto arrival = has_receiver(lane, a) ? start_message(lane, a) : now_;
+  if (arrival > now_)
+    schedule_event(arrival, happening::message_arrives, lane, &a);
+  else
+    deliver(lane, a);
+}
+
+void machine_player::deliver(int lane, const action& a) {
+  const auto stage = state_.stage(lane);
+  const bool is_forward = a.kind == action_kind::forward;
+  if (has_receiver(lane, a)) {
+    const auto peer = receiver_of(lane, a);
+    if (is_copied(lane, peer)) {
+      lane_of(lane).memory.remove(memory_part::activations, held_by_sender(stage, a));
+      lane_of(peer).memory.add(memory_part::activations,
+                               of_microbatch(costs_of(std::min(stage, state_.stage(peer))).output_bytes, a));
+    }
+  }
+  if (is_forward)
+    state_.deliver_activation(stage, a);
+  else
+    state_.deliver_gradient(stage, a);
+}
+
+// -- memory -----------------------------------------------------------------------------
+
+void machine_player::hold_what_stays(int lane) {
+  const auto& costs = costs_of(state_.stage(lane));
+  auto& memory = lane_of(lane).memory;
+  memory.add(memory_part::optimizer_state, costs.optimizer_bytes);
+  memory.add(memory_part::other, costs.state_bytes);
+  count_versions(lane);
+}
+
+version_ledger& machine_player::ledger_of(int lane) {
+  auto& stage = stage_of(state_.stage(lane));
+  return stage.versions[stage.updates_once ? 0 : static_cast<std::size_t>(state_.replica(lane))];
+}
+
+/// Whoever shares the versions holds them.
+void machine_player::count_versions(int lane) {
+  const auto number = state_.stage(lane);
+  const auto& stage = stage_of(number);
+  const auto bytes = static_cast<double>(ledger_of(lane).alive()) * costs_of(number).weight_bytes;
+  if (!stage.updates_once) return lane_of(lane).memory.set(memory_part::weights, bytes);
+  for (int r = 0; r < stage.replicas; ++r)
+    lane_of(stage.first_lane + r).memory.set(memory_part::weights, bytes);
+}
+
+void machine_player::hold_forward(int lane, const action& a) {
+  const auto stage = state_.stage(lane);
+  const auto& costs = costs_of(stage);
+  auto& ledger = ledger_of(lane);
+  ledger.capture(a.version);
+  ledger.pass_forward(stage_of(stage).updates_once ? static_cast<std::size_t>(state_.replica(lane)) : 0);
+  count_versions(lane);
+  auto& memory = lane_of(lane).memory;
+  memory.add(memory_part::activations, of_microbatch(costs.kept_bytes, a));
+  memory.add(memory_part::workspace, of_microbatch(costs.workspace_bytes, a));
+}
+
+const std::vector<double>& machine_player::workspace_of(int stage, action_kind kind) const {
+  const auto& costs = costs_of(stage);
+  const bool is_apart = kind == action_kind::backward && !costs.backward_workspace_bytes.empty();
+  return is_apart ? costs.backward_workspace_bytes : costs.workspace_bytes;
+}
+
+/// What a message is for its sender's memory: a gradient is all new, an activation may be kept for backward anyway.
+double machine_player::held_by_sender(int stage, const action& a) const {
+  if (a.kind != action_kind::forward) return of_microbatch(costs_of(stage - 1).output_bytes, a);
+  const auto& costs = costs_of(stage);
+  return of_microbatch(costs.unkept_output_bytes.empty() ? costs.output_bytes : costs.unkept_output_bytes, a);
+}
+
+void machine_player::hold_backward(int lane, const action& a) {
+  const auto stage = state_.stage(lane);
+  const auto& costs = costs_of(stage);
+  auto& memory = lane_of(lane).memory;
+  if (!schedule_.stashes_weights) {
+    ledger_of(lane).capture(a.version);
+    count_versions(lane);
+  }
+  memory.add(memory_part::workspace, of_microbatch(workspace_of(stage, a.kind), a)); // first: it may be below 0
+  if (!lane_of(lane).shares[group_of(stage, a)].is_begun) memory.add(memory_part::gradients, costs.gradient_bytes);
+}
+
+/// What came in is used up: the copy here, or what the sender held for it.
+void machine_player::let_go_input(int lane, int sender, const action& sent) {
+  const auto from = state_.stage(sender);
+  if (is_copied(sender, lane))
+    lane_of(lane).memory.remove(memory_part::activations,
+                                of_microbatch(costs_of(std::min(from, state_.stage(lane))).output_bytes, sent));
+  else
+    lane_of(sender).memory.remove(memory_part::activations, held_by_sender(from, sent));
+}
+
+void machine_player::let_go_after(int lane, const action& a) {
+  const auto stage = state_.stage(lane);
+  const auto& costs = costs_of(stage);
+  auto& memory = lane_of(lane).memory;
+  memory.remove(memory_part::workspace, of_microbatch(workspace_of(stage, a.kind), a));
+  const bool is_forward = a.kind == action_kind::forward;
+  if (is_forward) {
+    if (stage > 0) let_go_input(lane, state_.lane_for(stage - 1, a), a);
+  } else {
+    memory.remove(memory_part::activations, of_microbatch(costs.kept_bytes, a));
+    if (!stage_of(stage).is_last) let_go_input(lane, state_.lane_for(stage + 1, a), a);
+  }
+  if (has_receiver(lane, a)) memory.add(memory_part::activations, held_by_sender(stage, a));
+  // A stashing schedule's backward ends the forward's hold; else each pass had its own.
+  if (is_forward && schedule_.stashes_weights) return;
+  ledger_of(lane).release(a.version);
+  count_versions(lane);
+}
+
+void machine_player::note_memory(int stage) {
+  auto& most = result_.memory[static_cast<std::size_t>(stage)];
+  const replica_memory* fullest = nullptr;
+  for (int r = 0; r < stage_of(stage).replicas; ++r) {
+    const auto& memory = lane_of(stage_of(stage).first_lane + r).memory;
+    if (fullest == nullptr || memory.peak() > fullest->peak()) fullest = &memory;
+  }
+  most.total = fullest->peak();
+  most.weights = fullest->peak_of(memory_part::weights);
+  most.gradients = fullest->peak_of(memory_part::gradients);
+  most.optimizer_state = fullest->peak_of(memory_part::optimizer_state);
+  most.activations = fullest->peak_of(memory_part::activations);
+  most.workspace = fullest->peak_of(memory_part::workspace);
+  for (const auto& ledger : stage_of(stage).versions)
+    most.versions = std::max(most.versions, ledger.most());
+}
+
+} // namespace penstock::planner

@@ -1,0 +1,155 @@
+// The event loop of a virtual machine: playback's rules under a clock.
+#pragma once
+
+#include "planner/machine.hpp"
+#include "planner/machine_links.hpp"
+#include "planner/machine_memory.hpp"
+#include "planner/playback.hpp"
+
+#include <cstdint>
+#include <queue>
+#include <vector>
+
+namespace penstock::planner {
+
+/// One run; the rules are run_machine's. Schedule, machine and options must be checked, and must outlive it.
+class machine_player {
+public:
+  machine_player(const schedule& s, const machine& m, const machine_options& options);
+  machine_run run();
+
+private:
+  enum class happening : std::uint8_t {
+    action_ends,
+    message_arrives,
+    both_are_free, // after a blocking send
+    bucket_is_ready,
+    bucket_is_sent,
+    all_reduce_ends,
+    update_ends
+  };
+  struct event {
+    double time = 0;
+    std::int64_t order = 0;        // of making, so that equal times keep it
+    const action* about = nullptr; // of an all-reduce: any action that belongs to its update
+    std::int32_t lane = 0;         // that did `about`
+    happening what = happening::action_ends;
+    bool operator>(const event& other) const { return time != other.time ? time > other.time : order > other.order; }
+  };
+
+  /// What one lane has done for one update.
+  struct share {
+    std::int32_t backwards_left = 0;
+    bool is_begun = false;
+  };
+  struct lane_state {
+    int device = 0;
+    bool is_busy = false;
+    bool is_queued = false;         // at its device
+    const action* unsent = nullptr; // a blocking send that waits or runs
+    bool is_sending = false;
+    bool is_paired = false; // its receiver sends to it at the same time
+    std::int64_t in_flight = 0;
+    bool is_updating = false;           // or will, when its device is free
+    std::vector<const action*> reached; // updates that its list has come to and that are not done
+    std::vector<share> shares;          // by update
+    replica_memory memory;
+  };
+  struct device_state { // what waits is little and in order
+    bool is_busy = false;
+    double factor = 1;        // of a straggler
+    std::vector<int> updates; // lanes whose next update waits
+    std::vector<int> lanes;   // that found the device busy
+  };
+  struct update_state {
+    int joined = 0; // replicas whose last backward has begun, or who have none
+    int reached = 0;
+    int buckets = 0; // of the all-reduce, sent
+    bool is_reduced = false;
+    double first_ready = 0, last_ready = 0; // when its buckets become ready
+    double begin = 0;                       // of the all-reduce
+  };
+  struct stage_state {
+    int first_lane = 0;
+    int replicas = 1;
+    bool is_last = false;
+    bool updates_once = false; // one update on the first replica's device serves all
+    bool reduces = false;
+    machine_links::group_route route;
+    std::vector<update_state> updates;
+    std::vector<version_ledger> versions; // one, or one for each replica
+    double reduced_seconds = 0;
+  };
+
+  void add_stage(int stage);
+  void count_shares(lane_state& lane, const replica_list& list, std::int64_t group_size);
+  void hold_what_stays(int lane);
+
+  void schedule_event(double time, happening what, int lane, const action* about);
+  void handle(const event& e);
+  void start_woken();
+  void try_lane(int lane);
+  void free_device(int device, int finished_lane);
+
+  void occupy(int lane, const action& a);
+  void finish(int lane, const action& a);
+  bool has_receiver(int lane, const action& a) const;
+  double start_message(int lane, const action& a);
+  void send(int lane, const action& a);
+  void deliver(int lane, const action& a);
+  void add_span(int lane, const action& a, double begin, double end);
+
+  int receiver_of(int lane, const action& a) const;
+  bool awaits(int lane, const action& a) const;
+  void meet();
+  void begin_parting(int lane, bool is_paired, double end);
+  void part(int lane, const action& a);
+
+  void join_update(int lane, const action& a, double begin, double end);
+  void reach_update(int lane, const action& a);
+  void plan_bucket(int lane, const action& a);
+  void send_bucket(int lane, const action& a);
+  void end_all_reduce(int lane, const action& a);
+  void add_all_reduce(int stage, std::size_t group, double begin, double end);
+  void queue_updates(int stage);
+  void start_update(int device);
+  void finish_update(int lane, const action& a);
+
+  void hold_forward(int lane, const action& a);
+  void hold_backward(int lane, const action& a);
+  void let_go_after(int lane, const action& a);
+  void let_go_input(int lane, int sender, const action& sent);
+  const std::vector<double>& workspace_of(int stage, action_kind kind) const;
+  double held_by_sender(int stage, const action& a) const;
+  version_ledger& ledger_of(int lane);
+  void count_versions(int lane);
+  void note_memory(int stage);
+  void note_steady_state();
+
+  lane_state& lane_of(int lane) { return lanes_[static_cast<std::size_t>(lane)]; }
+  device_state& device_of(int device) { return devices_[static_cast<std::size_t>(device)]; }
+  stage_state& stage_of(int stage) { return stages_[static_cast<std::size_t>(stage)]; }
+  const machine_stage& costs_of(int stage) const { return machine_.stages[static_cast<std::size_t>(stage)]; }
+  update_state& update_of(int stage, const action& a) { return stage_of(stage).updates[group_of(stage, a)]; }
+  std::size_t group_of(int stage, const action& a) const;
+  double seconds_of(int lane, const action& a) const;
+  bool is_copied(int from_lane, int to_lane) const;
+
+  const schedule& schedule_;
+  const machine& machine_;
+  const machine_options& options_;
+  playback state_;
+  machine_links links_;
+  std::vector<lane_state> lanes_;
+  std::vector<device_state> devices_;
+  std::vector<stage_state> stages_;
+  std::priority_queue<event, std::vector<event>, std::greater<>> events_;
+  std::int64_t made_ = 0;
+  double now_ = 0;
+  std::vector<int> woken_;
+  std::vector<std::int32_t> unfinished_; // micro-batches of each minibatch, at the first stage
+  std::vector<double> done_;             // when the first stage was done with a minibatch, in order
+  machine_run result_;
+};
+
+} // namespace penstock::planner

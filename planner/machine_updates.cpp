@@ -1,0 +1,142 @@
+// Updates of a virtual machine: gradients of replicas meet, weights change.
+#include "planner/machine_player.hpp"
+
+#include <algorithm>
+
+namespace penstock::planner {
+
+std::size_t machine_player::group_of(int stage, const action& a) const {
+  const bool is_of_group = a.kind == action_kind::update || !schedule_.updates.per_minibatch_group;
+  return static_cast<std::size_t>(
+      is_of_group ? a.minibatch : a.minibatch / schedule_.stages[static_cast<std::size_t>(stage)].replicas);
+}
+
+/// The replica's last backward of the update begins, or it has none and is at the update itself.
+void machine_player::join_update(int lane, const action& a, double begin, double end) {
+  const auto stage = state_.stage(lane);
+  const auto& st = stage_of(stage);
+  auto& u = update_of(stage, a);
+  u.first_ready = std::max(u.first_ready, begin);
+  u.last_ready = std::max(u.last_ready, end);
+  if (++u.joined == st.replicas && st.reduces && !st.updates_once && costs_of(stage).all_reduce_overlaps)
+    plan_bucket(lane, a);
+}
+
+void machine_player::reach_update(int lane, const action& a) {
+  const auto stage = state_.stage(lane);
+  const auto& st = stage_of(stage);
+  auto& u = update_of(stage, a);
+  lane_of(lane).reached.push_back(&a);
+  if (!lane_of(lane).shares[group_of(stage, a)].is_begun) join_update(lane, a, now_, now_);
+  if (++u.reached == st.replicas) {
+    if (!st.reduces || st.updates_once) {
+      u.is_reduced = true;
+    } else if (!costs_of(stage).all_reduce_overlaps) {
+      u.first_ready = u.last_ready = now_;
+      plan_bucket(lane, a);
+    }
+  }
+  queue_updates(stage);
+}
+
+// -- the all-reduce -----------------------------------------------------------------
+
+void machine_player::plan_bucket(int lane, const action& a) {
+  const auto& u = update_of(state_.stage(lane), a);
+  const auto ready = u.first_ready + (u.last_ready - u.first_ready) * (u.buckets + 1) / all_reduce_buckets;
+  schedule_event(std::max(now_, ready), happening::bucket_is_ready, lane, &a);
+}
+
+void machine_player::send_bucket(int lane, const action& a) {
+  const auto stage = state_.stage(lane);
+  auto& u = update_of(stage, a);
+  const auto& route = stage_of(stage).route;
+  const auto way = machine_links::reduce(route, costs_of(stage).all_reduce_bytes / all_reduce_buckets, now_);
+  if (u.buckets == 0) u.begin = way.begin;
+  if (++u.buckets == all_reduce_buckets)
+    schedule_event(way.arrival + route.latency, happening::all_reduce_ends, lane, &a);
+  else
+    schedule_event(way.arrival, happening::bucket_is_sent, lane, &a);
+}
+
+void machine_player::end_all_reduce(int lane, const action& a) {
+  const auto stage = state_.stage(lane);
+  auto& u = update_of(stage, a);
+  u.is_reduced = true;
+  add_all_reduce(stage, group_of(stage, a), u.begin, now_);
+  queue_updates(stage);
+}
+
+void machine_player::add_all_reduce(int stage, std::size_t group, double begin, double end) {
+  auto& st = stage_of(stage);
+  const auto bytes = 2 * (st.route.members - 1) * costs_of(stage).all_reduce_bytes;
+  st.reduced_seconds += end - begin;
+  result_.bytes_sent += bytes;
+  if (options_.keep_spans)
+    result_.transfers.push_back({.what = transfer_kind::all_reduce,
+                                 .stage = stage,
+                                 .to_stage = stage,
+                                 .minibatch = static_cast<std::int64_t>(group),
+                                 .bytes = bytes,
+                                 .begin = begin,
+                                 .end = end});
+}
+
+// -- the update -----------------------------------------------------------------------
+
+/// Hands to the devices what may be applied now, on each replica in order.
+void machine_player::queue_updates(int stage) {
+  const auto& st = stage_of(stage);
+  const auto last_lane = st.first_lane + (st.updates_once ? 1 : st.replicas);
+  for (auto lane = st.first_lane; lane < last_lane; ++lane) {
+    auto& state = lane_of(lane);
+    if (state.is_updating || state.reached.empty() || !update_of(stage, *state.reached.front()).is_reduced) continue;
+    state.is_updating = true;
+    device_of(state.device).updates.push_back(lane);
+    start_update(state.device);
+  }
+}
+
+void machine_player::start_update(int number) {
+  auto& device = device_of(number);
+  if (device.is_busy || device.updates.empty()) return;
+  const auto lane = device.updates.front();
+  device.updates.erase(device.updates.begin());
+  device.is_busy = true;
+  const auto stage = state_.stage(lane);
+  const auto& st = stage_of(stage);
+  const auto& a = *lane_of(lane).reached.front();
+  auto begin = now_;
+  if (st.reduces && st.updates_once) {
+    begin += costs_of(stage).all_reduce_bytes * st.route.sum_per_byte * device.factor;
+    add_all_reduce(stage, group_of(stage, a), now_, begin);
+  }
+  const auto end = begin + seconds_of(lane, a);
+  add_span(lane, a, begin, end);
+  ledger_of(lane).begin_update();
+  count_versions(lane);
+  schedule_event(end, happening::update_ends, lane, &a);
+}
+
+void machine_player::finish_update(int lane, const action& a) {
+  const auto stage = state_.stage(lane);
+  const auto& st = stage_of(stage);
+  ledger_of(lane).end_update();
+  count_versions(lane);
+  const auto group = group_of(stage, a);
+  for (auto l = st.updates_once ? st.first_lane : lane; l < (st.updates_once ? st.first_lane + st.replicas : lane + 1);
+       ++l) {
+    auto& state = lane_of(l);
+    if (state.shares[group].is_begun) state.memory.remove(memory_part::gradients, costs_of(stage).gradient_bytes);
+    state.reached.erase(state.reached.begin());
+    if (st.updates_once || machine_.links.empty())
+      state_.finish_update(l);
+    else
+      state_.finish_own_update(l);
+  }
+  lane_of(lane).is_updating = false;
+  queue_updates(stage);
+  free_device(lane_of(lane).device, lane);
+}
+
+} // namespace penstock::planner

@@ -1,0 +1,301 @@
+// From profile and cluster to plan: the published cases, pins, limits, and that whatever is planned can run.
+#include "planner/explore/explore.hpp"
+#include "planner/presets.hpp"
+#include "tests/planner/explore/profiles.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+namespace penstock::planner::testing {
+namespace {
+
+int devices_of(const plan& p) {
+  int devices = 0;
+  for (const auto& stage : p.stages)
+    devices += stage.replicas;
+  return devices;
+}
+
+std::string refusal(const profile& p, const cluster& c, const plan_request& request) {
+  return refusal_of([&] { make_plan(p, c, request); });
+}
+
+TEST(Explore, BalancesTwoStages) {
+  const auto p = chain_of({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 3}}, 8);
+  const auto best = make_plan(p, flat_cluster(2, 1e12), {.schedules = {"pipedream"}, .stages = 2});
+  EXPECT_EQ(describe_stages(best), "a..c x1 | d x1");
+  EXPECT_NEAR(best.predicted->step_seconds, 9, 1e-6);
+  EXPECT_NEAR(best.predicted->speedup_over_one_device, 2, 1e-6);
+}
+
+TEST(Explore, ReplicatesConvolutionsAndNotTheirClassifier) {
+  const auto best = make_plan(vgg_like(), flat_cluster(4, 1e9), {});
+  EXPECT_EQ(best.stages.back().replicas, 1);
+  EXPECT_EQ(best.stages.back().last_layer, "classifier.3");
+  EXPECT_GT(best.stages.front().replicas, 1);
+  EXPECT_NE(best.reason.find("faster than data parallelism"), std::string::npos) << best.reason;
+}
+
+TEST(Explore, SaysWhereDataParallelismWins) {
+  const auto best = make_plan(resnet_like(), flat_cluster(4, 5e9), {.batch = 128});
+  EXPECT_EQ(best.stages.size(), 1U);
+  EXPECT_EQ(best.stages.front().replicas, 4);
+  EXPECT_EQ(best.reason.find("data parallelism: 4 replicas"), 0U) << best.reason;
+}
+
+TEST(Explore, UsesFewerDevicesWhereMoreDoNotHelp) {
+  // One layer has nearly all the work and so many weights that replicas only wait for each other.
+  const auto p = chain_of({{"small", 1e-3}, {"large", 1, 0, 1e9}}, 4);
+  const auto best =
+      make_plan(p, flat_cluster(8, 1e6), {.schedules = {"1f1b", "pipedream", "data-parallel", "model-parallel"}});
+  EXPECT_LT(devices_of(best), 8);
+}
+
+TEST(Explore, GivesTheSamePlanTwice) {
+  const auto once = make_plan(vgg_like(), two_levels(2, 4, 1e10, 1e9), {});
+  const auto again = make_plan(vgg_like(), two_levels(2, 4, 1e10, 1e9), {});
+  EXPECT_EQ(to_json(once), to_json(again));
+}
+
+TEST(Explore, NamesTheRunnerUpAndWhyOthersLost) {
+  const auto best = make_plan(vgg_like(), flat_cluster(4, 1e9), {});
+  ASSERT_TRUE(best.runner_up);
+  EXPECT_EQ(best.considered.front().rejected, "");
+  EXPECT_EQ(best.considered.front().text, describe_stages(best));
+  for (std::size_t i = 1; i < best.considered.size(); ++i)
+    EXPECT_NE(best.considered[i].rejected, "") << best.considered[i].text;
+  for (const auto* name : {"pipedream", "1f1b", "gpipe", "data-parallel", "model-parallel"})
+    EXPECT_TRUE(std::any_of(best.considered.begin(), best.considered.end(), [&](const plan_summary& s) {
+      return s.schedule == name;
+    })) << name;
+}
+
+TEST(ExplorePins, AreHonoured) {
+  const auto p = vgg_like();
+  const auto c = flat_cluster(4, 1e9);
+  EXPECT_EQ(make_plan(p, c, {.stages = 3}).stages.size(), 3U);
+  const auto replicated = make_plan(p, c, {.replicas = {2, 1}});
+  EXPECT_EQ(replicated.stages.at(0).replicas, 2);
+  EXPECT_EQ(replicated.stages.at(1).replicas, 1);
+  const auto cut = make_plan(p, c, {.first_layers = {"features.3", "classifier.0"}});
+  EXPECT_EQ(cut.stages.at(1).first_layer, "features.3");
+  EXPECT_EQ(cut.stages.at(2).first_layer, "classifier.0");
+  EXPECT_EQ(cut.considered.front().origin, "given");
+  const auto both = make_plan(p, c, {.replicas = {3, 1}, .first_layers = {"classifier.0"}});
+  EXPECT_EQ(describe_stages(both), "features.0..features.7 x3 | classifier.0..classifier.3 x1");
+  const auto together = make_plan(p, c, {.stages = 2, .keep_together = {"features", "classifier"}});
+  EXPECT_EQ(together.stages.at(1).first_layer, "classifier.0");
+  const auto held = make_plan(p, c, {.schedules = {"pipedream"}, .in_flight = "4,2"});
+  EXPECT_EQ(held.stages.at(0).in_flight, 4);
+  EXPECT_EQ(held.stages.at(1).in_flight, 2);
+  EXPECT_LE(devices_of(make_plan(p, c, {.devices = 2})), 2);
+  EXPECT_EQ(make_plan(p, c, {.schedules = {"gpipe"}, .microbatches = {4}, .stages = 2}).microbatches, 4);
+  EXPECT_NE(make_plan(p, c, {.synchronous_only = true}).schedule, "pipedream");
+}
+
+TEST(ExplorePins, AreRefusedInOneLineWhereTheyCannotBe) {
+  const auto p = vgg_like();
+  const auto c = flat_cluster(4, 1e9);
+  for (const auto& request : {plan_request{.stages = 3, .keep_together = {"features", "classifier"}},
+                              plan_request{.schedules = {"2bw"}, .microbatches = {1}, .stages = 4},
+                              plan_request{.schedules = {"pipedream"}, .in_flight = "1,2"},
+                              plan_request{.schedules = {"pipedream-vertical-sync"}, .replicas = {2, 1}},
+                              plan_request{.first_layers = {"features.1", "features.1"}}}) {
+    const auto message = refusal(p, c, request);
+    EXPECT_NE(message, "");
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+  EXPECT_NE(refusal(p, c, {.schedules = {"2bw"}, .microbatches = {1}, .stages = 4}).find("wanted at least 3"),
+            std::string::npos)
+      << refusal(p, c, {.schedules = {"2bw"}, .microbatches = {1}, .stages = 4});
+}
+
+TEST(ExploreMemory, IsKept) {
+  const auto p = vgg_like();
+  auto c = flat_cluster(4, 1e9);
+  c.devices.front().memory_bytes = 1.45e9; // the whole model needs 1.53
+  const auto best = make_plan(p, c, {});
+  for (const auto& stage : best.predicted->stages)
+    EXPECT_LE(stage.memory.total, 1.45e9);
+  EXPECT_TRUE(std::any_of(best.considered.begin(), best.considered.end(),
+                          [](const plan_summary& s) { return s.rejected.find("misses ") == 0; }));
+}
+
+TEST(ExploreMemory, SaysWhatWouldFit) {
+  const auto p = vgg_like();
+  auto c = flat_cluster(2, 1e9);
+  c.devices.front().memory_bytes = 1e8; // the classifier alone has four times that
+  const auto message = refusal(p, c, {});
+  EXPECT_EQ(message.find("nothing fits: the best ("), 0U) << message;
+  EXPECT_NE(message.find(" misses "), std::string::npos) << message;
+  EXPECT_NE(message.find("layer 'classifier.0' alone needs 1.2 GB"), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos);
+
+  // Activations that only recomputation makes fit.
+  std::vector<layer_of> layers(8, layer_of{"", 1, 1e8, 1e5});
+  for (std::size_t l = 0; l < layers.size(); ++l)
+    layers[l].name = "layer" + std::to_string(l);
+  const auto tall = chain_of(layers, 1);
+  c.devices.front().memory_bytes = 7.5e8;
+  const plan_request narrow{.schedules = {"pipedream"}, .stages = 2, .allow_recompute = false};
+  const auto advised = refusal(tall, c, narrow);
+  EXPECT_NE(advised.find("would fit: with recomputation"), std::string::npos) << advised;
+  auto wide = narrow;
+  wide.allow_recompute = true;
+  const auto fits = make_plan(tall, c, wide);
+  EXPECT_TRUE(fits.stages.front().recompute || fits.stages.back().recompute);
+}
+
+TEST(ExploreTypes, GivesTheFasterDevicesMoreLayers) {
+  auto c = flat_cluster(2, 1e12);
+  auto slow = c.devices.front();
+  c.devices.front().count = slow.count = 1;
+  slow.name = "slow";
+  slow.speed = 0.5;
+  c.devices.push_back(slow);
+  std::vector<layer_of> layers;
+  for (int l = 0; l < 6; ++l)
+    layers.push_back({"layer" + std::to_string(l), 1});
+  const auto best = make_plan(chain_of(layers, 8), c, {.schedules = {"pipedream"}, .stages = 2});
+  EXPECT_NEAR(best.predicted->step_seconds, 12, 1e-6);
+  for (const auto& stage : best.stages)
+    EXPECT_EQ(stage.replicas, 1);
+}
+
+/// Boards with weights that fit on two chips together and not on one.
+cluster boards(double bandwidth) {
+  auto c = flat_cluster(2, bandwidth);
+  auto large = c.devices.front();
+  c.devices.front() = {.name = "small", .count = 2};
+  large = {.name = "large", .count = 2};
+  c.devices.front().streaming = streaming_device{
+      .multipliers = 6840, .clock_hz = 2e8, .efficiency = 1, .on_chip_bytes = 43e6, .memory_bytes_per_s = 19e9};
+  large.streaming = c.devices.front().streaming;
+  large.streaming->multipliers = 2 * 6840;
+  c.devices.push_back(large);
+  c.levels.front().group = 4;
+  return c;
+}
+
+profile counted(profile p, double flops) {
+  for (auto& layer : p.layers)
+    layer.forward_flops = flops;
+  return p;
+}
+
+TEST(ExploreStreaming, PlansInProportionToMultipliers) {
+  std::vector<layer_of> layers;
+  for (int l = 0; l < 12; ++l)
+    layers.push_back({"layer" + std::to_string(l), 1, 1e4, 1e6});
+  const auto p = counted(chain_of(layers, 1), 1e9);
+  const auto best = make_plan(p, boards(12.5e9), {.batch = 64, .microbatches = {64}, .stages = 4});
+  EXPECT_TRUE(best.simulation_only);
+  std::vector<std::size_t> small, large;
+  for (const auto& stage : best.stages) {
+    const auto first = std::stoul(stage.first_layer.substr(5));
+    const auto last = std::stoul(stage.last_layer.substr(5));
+    (stage.devices.front().starts_with("small") ? small : large).push_back(last - first + 1);
+  }
+  EXPECT_EQ(small, (std::vector<std::size_t>{2, 2}));
+  EXPECT_EQ(large, (std::vector<std::size_t>{4, 4}));
+}
+
+TEST(ExploreStreaming, PipelinesOnTheChipsBeatDataParallelism) {
+  std::vector<layer_of> layers;
+  for (int l = 0; l < 12; ++l)
+    layers.push_back({"layer" + std::to_string(l), 1, 1e4, 5e6}); // 60 MB of weights
+  const auto best = make_plan(counted(chain_of(layers, 1), 5e7), boards(12.5e9), {.batch = 64});
+  EXPECT_GT(best.stages.size(), 1U);
+  EXPECT_NE(best.reason.find("faster than data parallelism"), std::string::npos) << best.reason;
+  EXPECT_TRUE(std::any_of(best.considered.begin(), best.considered.end(),
+                          [](const plan_summary& s) { return s.schedule == "fbp-as"; }));
+}
+
+TEST(ExploreSweep, EveryPlanCanRun) {
+  std::mt19937 random(4711);
+  const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+  for (int trial = 0; trial < 40; ++trial) {
+    std::vector<layer_of> layers;
+    for (int l = 0; l < pick(2, 9); ++l)
+      layers.push_back({"layer" + std::to_string(l), pick(1, 9) * 1e-3, pick(0, 9) * 1e6, pick(0, 9) * 1e6});
+    auto p = chain_of(layers, pick(1, 16), 1e5);
+    if (layers.size() > 4) p.layers[4].inputs.push_back(1); // a skip connection
+    auto c = pick(0, 1) == 0 ? flat_cluster(pick(1, 6), 1e9) : two_levels(2, pick(1, 3), 1e10, 1e9);
+    if (c.levels.back().group == 1 && c.levels.size() > 1) c.levels.pop_back();
+    if (pick(0, 2) == 0) c.devices.front().memory_bytes = pick(5, 100) * 1e6;
+    plan_request request;
+    if (pick(0, 1) == 0) request.schedules = {presets()[static_cast<std::size_t>(pick(0, 7))].name.data()};
+    if (pick(0, 2) == 0) request.batch = pick(1, 64);
+    if (pick(0, 2) == 0) request.stages = pick(1, 3);
+    request.synchronous_only = request.schedules.empty() && pick(0, 3) == 0;
+    try {
+      const auto best = make_plan(p, c, request);
+      EXPECT_NO_THROW(check_plan(best)) << "trial " << trial;
+      EXPECT_GT(best.predicted->step_seconds, 0);
+      if (request.stages > 0) {
+        EXPECT_EQ(best.stages.size(), static_cast<std::size_t>(request.stages));
+      }
+      if (!request.schedules.empty()) {
+        EXPECT_EQ(best.schedule, request.schedules.front());
+      }
+      const auto limit = c.devices.front().memory_bytes;
+      for (const auto& stage : best.predicted->stages)
+        EXPECT_LE(stage.memory.total, limit > 0 ? limit : INFINITY);
+    } catch (const std::invalid_argument& refused) {
+      EXPECT_EQ(std::string(refused.what()).find('\n'), std::string::npos) << refused.what();
+    }
+  }
+}
+
+class ExplorePublished : public ::testing::Test {
+protected:
+  static profile need(const std::string& name, std::int64_t samples = 1) {
+    auto p = published_profile(name, samples);
+    if (!p) throw std::runtime_error(name);
+    return *p;
+  }
+  void SetUp() override {
+    if (!published_profile("vgg16", 1)) GTEST_SKIP() << "PipeDream's profiles are not here";
+  }
+};
+
+/// vgg16's last layer with convolutions is a pool; the rest are three fully connected layers.
+bool is_fifteen_to_one(const plan_summary& s) {
+  return s.text.find(" x15 | ") != std::string::npos && s.text.ends_with(" x1");
+}
+
+TEST_F(ExplorePublished, Vgg16OnSixteenFlatWorkersIsFifteenToOne) {
+  const auto best = make_plan(need("vgg16"), flat_cluster(16, 1.25e9), {});
+  EXPECT_TRUE(is_fifteen_to_one(best.considered.front())) << best.considered.front().text;
+  EXPECT_GE(best.predicted->speedup_over_one_device, 15.0);
+}
+
+TEST_F(ExplorePublished, Vgg16OnTwoLevelsRanksFlatPlansBesideHierarchicalOnes) {
+  for (const auto& c : {two_levels(4, 4, 12e9, 1.25e9), two_levels(8, 2, 12e9, 3.125e9)}) {
+    const auto best = make_plan(need("vgg16"), c, {});
+    EXPECT_TRUE(std::any_of(best.considered.begin(), best.considered.end(), is_fifteen_to_one));
+    EXPECT_TRUE(std::any_of(best.considered.begin(), best.considered.end(),
+                            [](const plan_summary& s) { return s.origin == "hierarchical"; }));
+    for (const auto& s : best.considered)
+      EXPECT_GE(s.step_seconds, best.predicted->step_seconds / 1.006) << s.text;
+  }
+}
+
+TEST_F(ExplorePublished, Resnet50OnAFastLinkIsDataParallel) {
+  const auto best = make_plan(need("resnet50"), flat_cluster(16, 1e10), {});
+  EXPECT_EQ(best.stages.size(), 1U);
+  EXPECT_EQ(best.reason.find("data parallelism: "), 0U) << best.reason;
+}
+
+TEST_F(ExplorePublished, GnmtOnASlowLinkIsAStraightPipeline) {
+  const auto best = make_plan(need("gnmt"), flat_cluster(4, 1e8), {});
+  EXPECT_GT(best.stages.size(), 1U);
+  for (const auto& stage : best.stages)
+    EXPECT_EQ(stage.replicas, 1);
+}
+
+} // namespace
+} // namespace penstock::planner::testing

@@ -1,0 +1,167 @@
+// What a plan means for a model's layers and for the schedule, and which plans can run.
+#include "planner/check_schedule.hpp"
+#include "planner/plan/plan.hpp"
+#include "tests/planner/plan/example_plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <stdexcept>
+
+namespace penstock::planner::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string fault_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const std::invalid_argument& fault) {
+    return fault.what();
+  }
+  return "";
+}
+
+const std::vector<std::string> layers{"conv1", "pool1", "conv2", "pool2", "fc1", "fc2", "loss"};
+
+plan plan_of(const std::vector<std::pair<std::string, std::string>>& ranges, const std::vector<int>& replicas = {}) {
+  plan p;
+  for (std::size_t s = 0; s < ranges.size(); ++s)
+    p.stages.push_back({.first_layer = ranges[s].first,
+                        .last_layer = ranges[s].second,
+                        .replicas = replicas.empty() ? 1 : replicas[s]});
+  return p;
+}
+
+std::string cut_fault(const std::vector<std::pair<std::string, std::string>>& ranges) {
+  return fault_of([&] { cuts_of(plan_of(ranges), layers); });
+}
+
+TEST(Plan, FindsWhereItsStagesBegin) {
+  EXPECT_THAT(cuts_of(plan_of({{"conv1", "loss"}}), layers), ElementsAre());
+  EXPECT_THAT(cuts_of(plan_of({{"conv1", "pool1"}, {"conv2", "fc2"}, {"loss", "loss"}}), layers), ElementsAre(2, 6));
+}
+
+TEST(Plan, NamesAGapAnOverlapAndAMissingLayer) {
+  EXPECT_EQ(cut_fault({{"conv1", "pool1"}, {"pool2", "loss"}}),
+            "stage 1 begins at 'pool2', wanted 'conv2', the layer after stage 0's last ('pool1')");
+  EXPECT_EQ(cut_fault({{"conv1", "conv2"}, {"conv2", "loss"}}),
+            "stage 1 begins at 'conv2', wanted 'pool2', the layer after stage 0's last ('conv2')");
+  EXPECT_EQ(cut_fault({{"pool1", "loss"}}), "stage 0 begins at 'pool1', wanted 'conv1', the first layer of all");
+  EXPECT_EQ(cut_fault({{"conv1", "pool2"}, {"fc1", "fc2"}}),
+            "stage 1, the last, ends at 'fc2', wanted 'loss': no stage has 'loss'");
+  EXPECT_EQ(cut_fault({{"conv1", "loss"}, {"fc1", "loss"}}),
+            "stage 1 begins at 'fc1', wanted no more stages: stage 0 ends at the last layer of all");
+  EXPECT_EQ(cut_fault({{"conv1", "fc1"}, {"fc2", "conv2"}}),
+            "stage 1 ends at 'conv2', which comes before its first layer 'fc2'");
+  EXPECT_EQ(cut_fault({{"conv1", "pol2"}, {"fc1", "loss"}}),
+            "stage 0 ends at 'pol2', which is no layer of the model (did you mean 'pool2'?)");
+  EXPECT_EQ(cut_fault({}), "the plan has no stages, wanted at least one");
+}
+
+TEST(Plan, CutsAnOrderOfItsOwn) {
+  auto p = plan_of({{"conv1", "conv2"}, {"pool1", "loss"}});
+  p.layer_order = {"conv1", "conv2", "pool1", "pool2", "fc1", "fc2", "loss"};
+  EXPECT_THAT(cuts_of(p, layers), ElementsAre(2));
+  p.layer_order[1] = "conv1";
+  EXPECT_EQ(fault_of([&] { cuts_of(p, layers); }), "layer_order names 'conv1' twice, wanted every layer once");
+  p.layer_order[1] = "conv3";
+  EXPECT_THAT(fault_of([&] { cuts_of(p, layers); }), HasSubstr("layer_order names 'conv3', which is no layer"));
+  p.layer_order = {"conv1", "conv2"};
+  EXPECT_EQ(fault_of([&] { cuts_of(p, layers); }), "layer_order lacks 'pool1', wanted every layer of the model once");
+}
+
+TEST(Plan, AsksForItsSchedule) {
+  auto p = plan_of({{"conv1", "pool1"}, {"conv2", "loss"}}, {3, 1});
+  EXPECT_EQ(request_of(p, 5).in_flight.kind, in_flight_spec::mode::standard);
+  EXPECT_EQ(request_of(p, 5).minibatches, 5);
+  EXPECT_THAT(request_of(p, 5).replicas, ElementsAre(3, 1));
+  p.stages[0].in_flight = 4;
+  EXPECT_THAT(request_of(p, 5).in_flight.given, ElementsAre(4, 1));
+}
+
+TEST(Plan, SettlesWhatTheScheduleDecides) {
+  auto p = plan_of({{"conv1", "pool1"}, {"conv2", "loss"}}, {3, 1});
+  auto done = settled(p);
+  EXPECT_EQ(done.microbatches, 1);
+  EXPECT_EQ(done.stages[0].in_flight, 2); // ceil(4 / 3)
+  p.schedule = "2bw";
+  p.stages[0].in_flight = 5;
+  done = settled(p);
+  EXPECT_EQ(done.microbatches, 12); // (5 - 1) x 3
+  p.schedule = "gpipe";
+  p.stages[0].in_flight = 0;
+  p.microbatches = 8;
+  done = settled(p);
+  EXPECT_EQ(done.stages[0].in_flight, 3);
+  EXPECT_EQ(done.stages[1].in_flight, 8);
+}
+
+TEST(Plan, ChecksDevices) {
+  auto p = example_plan();
+  EXPECT_EQ(fault_of([&] { check_plan(p); }), "");
+  p.stages[1].devices = {"cpu:1"};
+  EXPECT_EQ(fault_of([&] { check_plan(p); }),
+            "stage 1 names the device 'cpu:1' of stage 0 again, wanted a device for each replica");
+  p.stages[1].devices = {"cpu:2", "cpu:3"};
+  EXPECT_EQ(fault_of([&] { check_plan(p); }), "stage 1 has 1 replicas on 2 devices, wanted one device for each");
+  p.stages[1].devices = {};
+  EXPECT_EQ(fault_of([&] { check_plan(p); }), "stage 1 names no devices, wanted them on every stage or on none");
+}
+
+TEST(Plan, IsRefusedWhereTheRuntimeWouldRefuseIt) {
+  auto p = plan_of({{"conv1", "pool1"}, {"conv2", "loss"}}, {1, 2});
+  p.stages[0].in_flight = 1;
+  p.stages[1].in_flight = 2;
+  EXPECT_THAT(fault_of([&] { check_plan(p); }), HasSubstr("can deadlock"));
+  p = plan_of({{"conv1", "loss"}});
+  p.microbatches = 4;
+  EXPECT_THAT(fault_of([&] { check_plan(p); }), HasSubstr("2bw"));
+  p.schedule = "fbp-as";
+  EXPECT_THAT(fault_of([&] { check_plan(p); }), HasSubstr("simulation_only"));
+  p.simulation_only = true;
+  EXPECT_EQ(fault_of([&] { check_plan(p); }), "");
+  p = plan_of({{"conv1", "pool1"}, {"conv2", "loss"}});
+  p.schedule = "data-parallel";
+  EXPECT_THAT(fault_of([&] { check_plan(p); }), HasSubstr("one stage"));
+}
+
+TEST(Plan, IsRefusedBeforeItTakesAllMemory) {
+  plan p;
+  p.schedule = "gpipe";
+  p.microbatches = 1'000'000;
+  for (int s = 0; s < 4096; ++s)
+    p.stages.push_back({.first_layer = "layer" + std::to_string(s), .last_layer = "layer" + std::to_string(s)});
+  EXPECT_THAT(fault_of([&] { check_plan(p); }), HasSubstr("forwards a minibatch"));
+  p.microbatches = 8;
+  EXPECT_EQ(fault_of([&] { check_plan(p); }), "");
+}
+
+TEST(Plan, PassesForEveryScheduleThatResolves) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 300; ++i) {
+    plan p;
+    const auto names = schedule_names();
+    p.schedule = names[random() % names.size()];
+    for (std::size_t s = 1 + random() % 4; s > 0; --s)
+      p.stages.push_back({.first_layer = "x", .last_layer = "y", .replicas = static_cast<int>(1 + random() % 4)});
+    if (random() % 2 == 0) p.microbatches = static_cast<int>(1 + random() % 9);
+    bool resolves = true;
+    try {
+      resolve_schedule(request_of(p, 1));
+    } catch (const std::invalid_argument&) {
+      resolves = false;
+    }
+    EXPECT_EQ(fault_of([&] { check_plan(p); }).empty(), resolves) << to_json(p);
+  }
+}
+
+TEST(Plan, SaysItsStagesInOneLine) {
+  EXPECT_EQ(describe_stages(plan_of({{"conv1", "pool2"}, {"fc1", "fc1"}}, {15, 1})), "conv1..pool2 x15 | fc1 x1");
+}
+
+} // namespace
+} // namespace penstock::planner::testing

@@ -1,0 +1,137 @@
+// Two traces side by side.
+#include "actors/trace/command.hpp"
+#include "actors/trace/diff.hpp"
+#include "actors/trace/simulated_trace.hpp"
+#include "kernels/check.hpp"
+#include "tests/trace/synthetic_run.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+namespace penstock::actors {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Stages of 1 ms forward, 2 ms backward and 0.1 ms updates times their factor.
+trace_file trace_of(const planner::schedule_request& request, const std::vector<double>& factors,
+                    const std::string& file = "") {
+  planner::machine m;
+  int device = 0;
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    planner::machine_stage stage{.forward_seconds = {1e-3 * factors[i]},
+                                 .backward_seconds = {2e-3 * factors[i]},
+                                 .update_seconds = 1e-4 * factors[i]};
+    for (int r = 0; r < request.replicas[i]; ++r)
+      stage.devices.push_back(device++);
+    m.stages.push_back(stage);
+  }
+  const auto schedule = planner::make_schedule(request);
+  const auto run = planner::run_machine(schedule, m);
+  const auto bytes = encode_simulated_trace(schedule, run, {.model = "toy"});
+  if (!file.empty()) std::ofstream(file, std::ios::binary) << bytes;
+  std::istringstream in(bytes);
+  return read_trace(in, bytes.size(), "simulated");
+}
+
+planner::schedule_request pipedream(std::int64_t minibatches) {
+  return {.name = "pipedream", .replicas = {1, 1}, .minibatches = minibatches};
+}
+
+TEST(TraceDiff, ComparesStageByStageWhateverTheLengths) {
+  const auto d = compare_traces(trace_of(pipedream(40), {1, 1}), trace_of(pipedream(100), {1, 2}));
+  ASSERT_EQ(d.stages.size(), 2U);
+  EXPECT_NEAR(d.stages[0].forward_seconds.ratio(), 1, 1e-6);
+  EXPECT_NEAR(d.stages[1].forward_seconds.ratio(), 2, 1e-6);
+  EXPECT_NEAR(d.stages[1].backward_seconds.b, 4e-3, 1e-9);
+  EXPECT_NEAR(d.stages[1].update_seconds.ratio(), 2, 1e-6);
+  EXPECT_NEAR(d.step_seconds.a, 3.1e-3, 1e-6);
+  EXPECT_NEAR(d.step_seconds.b, 6.2e-3, 1e-6);
+  EXPECT_NEAR(d.stages[0].busy.b, 0.5, 0.02);
+  EXPECT_NEAR(d.stages[0].waiting.b, 0.5, 0.02);
+  EXPECT_NEAR(d.stages[1].busy.b, 1, 0.01);
+}
+
+TEST(TraceDiff, AStepOfAFlushIsItsPeriod) {
+  const planner::schedule_request flush{.name = "1f1b", .replicas = {1, 1}, .microbatches = 4, .minibatches = 5};
+  const auto d = compare_traces(trace_of(flush, {1, 1}), trace_of(flush, {1, 1}));
+  EXPECT_NEAR(d.step_seconds.a, 5 * 3e-3 + 1e-4, 1e-9);
+  EXPECT_EQ(d.step_seconds.ratio(), 1);
+}
+
+TEST(TraceDiff, ARunTooShortToBeSteadyCountsAsAWhole) {
+  const auto d = compare_traces(trace_of(pipedream(1), {1, 1}), trace_of(pipedream(2), {1, 1}));
+  EXPECT_NEAR(d.step_seconds.a, 6.1e-3, 1e-9); // both stages' updates begin with their backwards' ends
+}
+
+TEST(TraceDiff, TracesOfDifferentRunsAreRefused) {
+  const auto refusal = [](const planner::schedule_request& other) {
+    try {
+      compare_traces(trace_of(pipedream(5), {1, 1}), trace_of(other, std::vector<double>(other.replicas.size(), 1)));
+    } catch (const error& refused) {
+      return std::string(refused.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal({.name = "1f1b", .replicas = {1, 1}, .minibatches = 5}),
+            "the traces cannot be compared: the schedule is pipedream in the first and 1f1b in the second");
+  EXPECT_EQ(refusal({.name = "pipedream", .replicas = {1, 1, 1}, .minibatches = 5}),
+            "the traces cannot be compared: the number of stages is 2 in the first and 3 in the second");
+  EXPECT_EQ(refusal({.name = "pipedream", .replicas = {2, 1}, .minibatches = 5}),
+            "the traces cannot be compared: the stages' replicas is 1,1 in the first and 2,1 in the second");
+  EXPECT_EQ(refusal(pipedream(9)), "");
+}
+
+class TraceDiffCommand : public ::testing::Test {
+protected:
+  TraceDiffCommand() {
+    trace_of(pipedream(40), {1, 1}, a_.path().string());
+    trace_of(pipedream(30), {1, 2}, b_.path().string());
+  }
+  int run(std::vector<std::string> words) {
+    out_.str("");
+    err_.str("");
+    return trace_command(words, out_, err_);
+  }
+  scratch_file a_{"a.pftrace"}, b_{"b.pftrace"};
+  std::ostringstream out_, err_;
+};
+
+TEST_F(TraceDiffCommand, PrintsATable) {
+  ASSERT_EQ(run({"diff", a_.path().string(), b_.path().string()}), 0) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("step: A 3.100 ms, B 6.200 ms, B/A 2.000"));
+  EXPECT_THAT(out_.str(), HasSubstr("forward ms A"));
+  EXPECT_EQ(err_.str(), "");
+}
+
+TEST_F(TraceDiffCommand, PrintsJson) {
+  ASSERT_EQ(run({"diff", a_.path().string(), b_.path().string(), "--json"}), 0) << err_.str();
+  const auto json = nlohmann::json::parse(out_.str());
+  EXPECT_NEAR(json["stages"][1]["backward_seconds"]["ratio"].get<double>(), 2, 1e-6);
+  EXPECT_NEAR(json["step_seconds"]["b"].get<double>(), 6.2e-3, 1e-6);
+  EXPECT_EQ(json["a"]["minibatches"], 40);
+}
+
+TEST_F(TraceDiffCommand, RefusalsAreOneLine) {
+  const auto expect = [&](int code, std::vector<std::string> words, const std::string& part) {
+    EXPECT_EQ(run(std::move(words)), code);
+    const auto text = err_.str();
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+    EXPECT_THAT(text, HasSubstr(part));
+    EXPECT_EQ(out_.str(), "");
+  };
+  const auto a = a_.path().string(), b = b_.path().string();
+  expect(2, {"diff", a}, "trace diff: no second FILE given");
+  expect(2, {"diff", a, b, a}, "one word too many");
+  expect(1, {"diff", a, b + ".not"}, "cannot read trace");
+  trace_of({.name = "1f1b", .replicas = {1, 1}, .minibatches = 5}, {1, 1}, b);
+  expect(1, {"diff", a, b}, "cannot be compared");
+}
+
+} // namespace
+} // namespace penstock::actors

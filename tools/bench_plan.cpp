@@ -1,0 +1,186 @@
+// How well plans predict runs: profiles each model on this machine, predicts, runs, and compares step times and memory;
+// or measures every cut of a model in two and says how far from the best the planner's choice is.
+#include "actors/profiler/measure_machine.hpp"
+#include "actors/profiler/profile_model.hpp"
+#include "actors/trainer.hpp"
+#include "apps/data/data.hpp"
+#include "apps/models/registry.hpp"
+#include "apps/runner/apply_plan.hpp"
+#include "planner/explore/explore.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <string>
+
+using namespace penstock;
+
+namespace {
+
+constexpr std::int64_t image_size = 64;
+constexpr std::int64_t batch = 32;
+
+struct subject {
+  std::shared_ptr<const model> net;
+  apps::data_pair data;
+  planner::profile measured;
+};
+
+subject prepare(const std::string& name) {
+  subject s;
+  s.net = std::make_shared<const model>(apps::find_model(name).build({.image_size = image_size, .classes = 10}));
+  s.data = apps::open_data(
+      {.spec = "synthetic", .image_size = image_size, .channels = 3, .classes = 10, .synthetic_samples = 512});
+  actors::profile_options o;
+  o.samples = {4, 8, 16, 32};
+  o.workers = {1, 2};
+  s.measured = actors::profile_model(s.net, name, o);
+  return s;
+}
+
+class quiet : public actors::run_observer {};
+
+actors::run_summary run(const subject& s, const planner::plan& plan, std::int64_t steps) {
+  actors::run_options o;
+  auto net = s.net;
+  apps::apply_plan(plan, net, o);
+  o.batch = batch;
+  o.steps = steps;
+  o.eval_every = -1;
+  o.lr.base = 1e-3F;
+  actors::run_inputs inputs;
+  inputs.net = net;
+  inputs.train = s.data.train.get();
+  quiet observer;
+  actors::run_control control;
+  return actors::train(o, inputs, observer, control);
+}
+
+planner::plan plan_for(const subject& s, int stages, const std::string& schedule, int microbatches,
+                       std::vector<std::string> first_layers = {}) {
+  planner::plan_request request;
+  request.batch = batch;
+  request.schedules = {schedule};
+  request.microbatches = {microbatches};
+  request.stages = stages;
+  request.first_layers = std::move(first_layers);
+  request.replicas.assign(static_cast<std::size_t>(stages), 1);
+  auto plan = planner::make_plan(s.measured, actors::measure_machine(stages), request);
+  plan.threads = std::max(1, actors::usable_cores() / stages);
+  return plan;
+}
+
+double step_seconds(const actors::run_summary& run) {
+  return static_cast<double>(batch) / run.steady_samples_per_s;
+}
+
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
+
+std::vector<double> ranks_of(const std::vector<double>& values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](auto a, auto b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    ranks[order[i]] = static_cast<double>(i);
+  return ranks;
+}
+
+// Spearman's.
+double rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  const auto x = ranks_of(a);
+  const auto y = ranks_of(b);
+  double squares = 0;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    squares += (x[i] - y[i]) * (x[i] - y[i]);
+  const auto n = static_cast<double>(x.size());
+  return 1 - 6 * squares / (n * (n * n - 1));
+}
+
+void predict_and_run(const std::vector<std::string>& models, std::int64_t steps) {
+  std::vector<double> predicted, measured, errors, memory_errors;
+  for (const auto& name : models) {
+    const auto s = prepare(name);
+    for (const int stages : {1, 2})
+      for (const auto& [schedule, microbatches] : std::vector<std::pair<std::string, int>>{
+               {"pipedream", 1}, {"1f1b", 2}, {"1f1b", 4}, {"gpipe", 2}, {"gpipe", 4}}) {
+        const auto plan = plan_for(s, stages, schedule, microbatches);
+        const auto result = run(s, plan, steps);
+        predicted.push_back(plan.predicted->step_seconds);
+        measured.push_back(step_seconds(result));
+        errors.push_back(std::abs(predicted.back() / measured.back() - 1));
+        std::string memory;
+        for (std::size_t i = 0; i < result.stages.size(); ++i) {
+          const double p = plan.predicted->stages[i].memory.total;
+          const auto m = static_cast<double>(result.stages[i].peak_memory_bytes);
+          memory_errors.push_back(std::abs(p / m - 1));
+          char text[64];
+          std::snprintf(text, sizeof text, "  %6.0f/%-6.0f MB", p / 1e6, m / 1e6);
+          memory += text;
+        }
+        std::printf("%-9s %d stage%s %-9s M %d: step %7.1f ms predicted, %7.1f measured, %.3f; memory%s\n",
+                    name.c_str(), stages, stages == 1 ? " " : "s", schedule.c_str(), microbatches,
+                    1e3 * predicted.back(), 1e3 * measured.back(), predicted.back() / measured.back(), memory.c_str());
+        std::fflush(stdout);
+      }
+  }
+  std::printf("step time: median error %.1f %%, largest %.1f %%, rank correlation %.3f\n", 100 * median(errors),
+              100 * *std::max_element(errors.begin(), errors.end()), rank_correlation(predicted, measured));
+  std::printf("peak memory: median error %.1f %%, largest %.1f %%\n", 100 * median(memory_errors),
+              100 * *std::max_element(memory_errors.begin(), memory_errors.end()));
+}
+
+void measure_cuts(const std::string& name, std::int64_t steps) {
+  const auto s = prepare(name);
+  const auto chosen = plan_for(s, 2, "pipedream", 1);
+  double best = HUGE_VAL;
+  double of_chosen = HUGE_VAL;
+  std::string best_cut;
+  for (std::size_t l = 1; l < s.measured.layers.size(); ++l) {
+    if (s.measured.layers[l].fused_with_previous) continue;
+    const auto& cut = s.measured.layers[l].name;
+    const auto plan = plan_for(s, 2, "pipedream", 1, {cut});
+    const auto seconds = step_seconds(run(s, plan, steps));
+    std::printf("%-24s %7.1f ms predicted, %7.1f measured\n", cut.c_str(), 1e3 * plan.predicted->step_seconds,
+                1e3 * seconds);
+    std::fflush(stdout);
+    if (cut == chosen.stages[1].first_layer) of_chosen = seconds;
+    if (seconds < best) best_cut = cut;
+    best = std::min(best, seconds);
+  }
+  // The two again by turns: the least of many noisy numbers is not the number of the best.
+  std::vector<double> again_best, again_chosen;
+  const auto best_plan = plan_for(s, 2, "pipedream", 1, {best_cut});
+  for (int round = 0; round < 5; ++round) {
+    again_best.push_back(step_seconds(run(s, best_plan, steps)));
+    again_chosen.push_back(step_seconds(run(s, chosen, steps)));
+  }
+  std::printf("%s: planned cut %s %.1f ms, best of all %s %.1f ms; again by turns %.1f and %.1f ms: %.3f\n",
+              name.c_str(), chosen.stages[1].first_layer.c_str(), 1e3 * of_chosen, best_cut.c_str(), 1e3 * best,
+              1e3 * median(again_chosen), 1e3 * median(again_best), median(again_chosen) / median(again_best));
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const bool cuts = argc > 1 && std::strcmp(argv[1], "cuts") == 0;
+  if (argc < 2 || (!cuts && std::strcmp(argv[1], "predict") != 0)) {
+    std::fputs("usage: bench_plan predict [STEPS [MODEL...]] | cuts [STEPS [MODEL...]]\n", stderr);
+    return 2;
+  }
+  const std::int64_t steps = argc > 2 ? std::atoll(argv[2]) : 16;
+  std::vector<std::string> models(argv + std::min(argc, 3), argv + argc);
+  if (models.empty())
+    models =
+        cuts ? std::vector<std::string>{"vgg16", "resnet18"} : std::vector<std::string>{"vgg16", "resnet50", "alexnet"};
+  if (!cuts) predict_and_run(models, steps);
+  for (const auto& name : models)
+    if (cuts) measure_cuts(name, steps);
+  return 0;
+}

@@ -1,0 +1,137 @@
+// `penstock profile`: measures a model for the planner.
+#include "actors/profiler/profile_model.hpp"
+#include "apps/plugins/load_plugin.hpp"
+#include "apps/runner/network.hpp"
+#include "apps/runner/output_files.hpp"
+#include "apps/runner/text_table.hpp"
+#include "kernels/atomic_file.hpp"
+#include "kernels/check.hpp"
+#include "tools/commands.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <set>
+#include <unistd.h>
+
+namespace penstock::tools {
+
+namespace {
+
+struct profile_texts {
+  std::string model, samples, workers, output;
+  std::int64_t batch = 32;
+};
+
+// A minibatch and the micro-batches of its halves, quarters and eighths.
+std::vector<std::int64_t> sizes_of(const profile_texts& t) {
+  std::vector<std::int64_t> sizes;
+  if (!t.samples.empty()) {
+    for (const int n : apps::parse_counts("--samples", t.samples, 1))
+      sizes.push_back(n);
+    return sizes;
+  }
+  std::set<std::int64_t> distinct;
+  for (const std::int64_t parts : {1, 2, 4, 8})
+    distinct.insert(std::max<std::int64_t>(1, t.batch / parts));
+  return {distinct.begin(), distinct.end()};
+}
+
+// On a terminal one line that is drawn again and again; elsewhere nothing.
+class progress_bar {
+public:
+  bool operator()(int done, int total, const std::string& what) {
+    if (!live_) return true;
+    constexpr int width = 30;
+    const int filled = width * done / std::max(1, total);
+    std::fprintf(stderr, "\r\033[K[%s%s] %3d%%  %s", std::string(static_cast<std::size_t>(filled), '#').c_str(),
+                 std::string(static_cast<std::size_t>(width - filled), '.').c_str(), 100 * done / std::max(1, total),
+                 what.c_str());
+    std::fflush(stderr);
+    return true;
+  }
+  ~progress_bar() {
+    if (live_) std::fputs("\r\033[K", stderr);
+  }
+
+private:
+  bool live_ = ::isatty(STDERR_FILENO) == 1;
+};
+
+std::string describe(const planner::profile& p) {
+  std::vector<std::vector<std::string>> rows{
+      {"samples", "threads", "forward", "backward", "update", "kept for backward", "largest workspace"}};
+  const auto milliseconds = [](double s) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.2f ms", 1e3 * s);
+    return std::string(text);
+  };
+  for (const auto& m : p.measurements) {
+    planner::layer_cost sum;
+    for (const auto& l : m.layers) {
+      sum.forward_seconds += l.forward_seconds;
+      sum.backward_seconds += l.backward_seconds;
+      sum.kept_bytes += l.kept_bytes;
+      sum.workspace_bytes = std::max(sum.workspace_bytes, l.workspace_bytes);
+    }
+    const double update = std::accumulate(m.update_seconds.begin(), m.update_seconds.end(), 0.0);
+    rows.push_back({std::to_string(m.samples), std::to_string(m.threads), milliseconds(sum.forward_seconds),
+                    milliseconds(sum.backward_seconds), milliseconds(update),
+                    apps::byte_text(static_cast<std::int64_t>(sum.kept_bytes)),
+                    apps::byte_text(static_cast<std::int64_t>(sum.workspace_bytes))});
+  }
+  return apps::text_table(rows);
+}
+
+} // namespace
+
+int profile_command(std::span<const std::string> arguments) {
+  profile_texts texts;
+  apps::app_options network;
+  network.network.classes = 0;
+  if (!arguments.empty() && !arguments[0].starts_with('-')) network.model = arguments[0];
+  actors::profile_options options;
+  options.warmup = 2;
+  apps::command_line line("penstock profile", "Measures every layer of a model as a stage would run it.");
+  line.positional("MODEL", texts.model, "A model; `penstock models` lists them");
+  line.group("Model");
+  apps::declare_model_options(line, network);
+  line.group("What is measured");
+  line.whole("--batch", texts.batch, 1, "Samples of a minibatch; its half, quarter and eighth are measured as well");
+  line.text("--samples", texts.samples, "N,N,...", "Micro-batch sizes instead");
+  line.text("--workers", texts.workers, "N,N,...", "Workers that compute at once [each divisor of the cores]");
+  line.text("--optimizer", options.optimizer.name, "NAME", "sgd or adamw");
+  line.real("--momentum", options.optimizer.momentum, 0, 1, "SGD's momentum");
+  line.flag("--reference-kernels", options.reference_kernels, "Plain loops instead of oneDNN");
+  line.whole("--warmup", options.warmup, 0, "Passes before any that counts");
+  line.whole("--repeats", options.repeats, 3, "Passes at most of each size");
+  line.real("--seconds", options.seconds, 0, 1e6, "No more passes of one size after this long, but three at least");
+  line.group("Files");
+  line.text("-o,--output", texts.output, "FILE", "The profile, JSON");
+  if (!line.parse(arguments)) {
+    std::fputs(line.help_text().c_str(), stdout);
+    return 0;
+  }
+  if (texts.model.empty()) throw usage_error("profile: wanted a model's name: penstock profile MODEL ...");
+  network.model = texts.model;
+  options.samples = sizes_of(texts);
+  options.workers =
+      texts.workers.empty() ? actors::useful_worker_counts() : apps::parse_counts("--workers", texts.workers, 1);
+  const auto built = apps::build_network(network, apps::load_plugins(network.plugins));
+  if (!texts.output.empty()) apps::check_output_file("--output", texts.output);
+  planner::profile measured;
+  {
+    progress_bar bar;
+    options.progress = [&bar](int done, int total, const std::string& what) { return bar(done, total, what); };
+    measured = actors::profile_model(built.net, built.description, options);
+  }
+  if (!texts.output.empty()) {
+    atomic_file file(texts.output);
+    file.write(planner::to_json(measured));
+    file.commit();
+  }
+  std::printf("%s: %zu layers\n%s", built.description.c_str(), measured.layers.size(), describe(measured).c_str());
+  return 0;
+}
+
+} // namespace penstock::tools
