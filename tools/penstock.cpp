@@ -23,7 +23,7 @@ constexpr const char* help = R"(penstock: pipeline-parallel training with actors
   penstock plan PROFILE ...    find how to cut, replicate and schedule it
   penstock simulate PLAN ...   play a plan under a virtual clock
   penstock schedule ...        draw what each stage does when
-  penstock trace ...           read a trace: summary, timeline, lifeline, check
+  penstock trace ...           read a trace: summary, timeline, lifeline, check, diff
   penstock version             the version
 
 Each has --help.

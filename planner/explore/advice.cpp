@@ -2,11 +2,11 @@
 #include "planner/explore/advice.hpp"
 
 #include "planner/explore/choose.hpp"
-#include "planner/explore/streaming.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -153,9 +153,8 @@ std::string why_none(const explorer& e, const plan_request& request) {
       return fault.what();
     }
   }
-  return "no partition into " + std::to_string(std::max(1, fixed.stages)) + " stages on " +
-         std::to_string(fixed.devices) + " devices: the model can be cut in " + std::to_string(e.places_to_cut()) +
-         " places, wanted fewer stages or fewer layers kept together";
+  return "stages is " + std::to_string(std::max(1, fixed.stages)) + ", but the model can be cut in " +
+         std::to_string(e.places_to_cut()) + " places only: wanted fewer stages or fewer layers kept together";
 }
 
 } // namespace penstock::planner

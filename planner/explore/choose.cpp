@@ -122,7 +122,9 @@ const trial* fastest(const std::vector<trial>& trials, bool data_parallel, const
 std::string against(const trial* other, const trial& winner, const std::string& what) {
   if (!other) return "";
   const auto ratio = other->step_seconds() / winner.step_seconds();
-  const auto text = what + " (" + describe_stages(other->made) + ", " + other->made.schedule + ")";
+  auto text = what + " (" + describe_stages(other->made) + ", " + other->made.schedule;
+  if (other->made.microbatches > 1) text += ", M = " + std::to_string(other->made.microbatches);
+  text += ")";
   if (ratio <= 1 + tie) return ", as fast as " + text;
   return ", " + percent_text(ratio) + " faster than " + text;
 }

@@ -9,17 +9,35 @@
 
 namespace penstock::planner {
 
+namespace {
+
+/// Of those that only memory stops, the one that misses least.
+const trial* least_missing(const std::vector<trial>& trials) {
+  const trial* least = nullptr;
+  for (const auto& t : trials)
+    if (t.missing_bytes > 0 && (!least || t.missing_bytes < least->missing_bytes)) least = &t;
+  return least;
+}
+
+[[noreturn]] void refuse(const profile& p, const cluster& c, const plan_request& request, const explorer& e,
+                         const std::vector<trial>& trials) {
+  if (const auto* best = least_missing(trials)) throw std::invalid_argument(advice(p, c, request, *best));
+  // Memory is not the reason: the schedules' rules are, if anything could be tried at all.
+  throw std::invalid_argument(trials.empty() ? why_none(e, request) : trials.front().refused);
+}
+
+} // namespace
+
 plan make_plan(const profile& p, const cluster& c, const plan_request& request) {
   const explorer e(p, c, request);
   auto trials = e.run();
   auto winner = winner_of(trials);
   if (winner < 0) {
     // The searches' memory is an upper bound, so what they rule out narrowly may fit after all.
-    auto last = e.least_missing();
-    if (last && !last->runs()) throw std::invalid_argument(advice(p, c, request, *last));
-    if (!last) throw std::invalid_argument(why_none(e, request));
-    trials.push_back(std::move(*last));
-    winner = static_cast<int>(trials.size()) - 1;
+    for (auto& t : e.run_least_missing())
+      trials.push_back(std::move(t));
+    winner = winner_of(trials);
+    if (winner < 0) refuse(p, c, request, e, trials);
   }
   auto best = explained(trials, winner, request.top);
   best.inputs["cluster"] = c.name;

@@ -12,7 +12,7 @@ namespace penstock::planner {
 
 struct plan_request {
   std::int64_t batch = 0;                 ///< samples of a minibatch; 0: the profile's largest micro-batch
-  std::vector<std::string> schedules;     ///< to be tried; empty: all that apply
+  std::vector<std::string> schedules;     ///< to be tried, "fbp-as" too; empty: all that apply
   std::vector<int> microbatches;          ///< M to be tried where M may be chosen; empty: powers of two that fit
   int stages = 0;                         ///< pinned; 0: free
   std::vector<int> replicas;              ///< pinned, one per stage; empty: free
@@ -29,8 +29,11 @@ struct plan_request {
 
 /// Tries schedules, micro-batch sizes, partitions, replicas, credits and recomputation (BaPipe's exploration over
 /// PipeDream's and 2BW's searches); re-scores the best with the simulator, keeps what the static checker passes, and
-/// explains. Throws std::invalid_argument, one line, for a request that makes no sense, and for one that nothing fits:
-/// then it says by how many bytes the best misses and what would fit (fewer in flight, recomputation, more stages).
+/// explains. The fastest step of the same batch wins; of those within 0.5% of it the one on fewest devices, then a
+/// synchronous one, then the one whose fullest device holds least. The same inputs give the same plan. Throws
+/// std::invalid_argument, one line, for a request that makes no sense or that a schedule cannot honour, and for one
+/// that nothing fits: then it says by how many bytes the best misses and what would fit (fewer in flight,
+/// recomputation, more stages).
 plan make_plan(const profile& p, const cluster& c, const plan_request& request);
 
 /// Predicts a given plan on the simulator (fills plan::predicted). Throws std::invalid_argument where plan, profile and

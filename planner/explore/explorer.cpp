@@ -4,10 +4,8 @@
 #include "planner/explore/credit_choices.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <stdexcept>
-#include <tuple>
 
 namespace penstock::planner {
 
@@ -101,15 +99,11 @@ std::vector<trial> explorer::run() const {
   return trials;
 }
 
-std::optional<trial> explorer::least_missing() const {
+std::vector<trial> explorer::run_least_missing() const {
   std::vector<trial> trials;
   for (const auto& p : propose_least_missing(shared(), settings_, fixed_))
     try_credits(p, p.how.search.microbatches, trials);
-  const auto least = std::min_element(trials.begin(), trials.end(), [](const trial& a, const trial& b) {
-    return std::tuple(!a.made.predicted, a.missing_bytes) < std::tuple(!b.made.predicted, b.missing_bytes);
-  });
-  if (least == trials.end()) return std::nullopt;
-  return *least;
+  return trials;
 }
 
 } // namespace penstock::planner

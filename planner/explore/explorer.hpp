@@ -3,7 +3,6 @@
 
 #include "planner/explore/proposals.hpp"
 
-#include <optional>
 #include <vector>
 
 namespace penstock::planner {
@@ -17,12 +16,10 @@ public:
   /// simulated.
   std::vector<trial> run() const;
 
-  /// The partition that misses least of the devices' memory, by the searches' model, simulated. None where no partition
-  /// is possible at all, whatever the memory.
-  std::optional<trial> least_missing() const;
+  /// The partitions that miss least of the devices' memory, by the searches' model, simulated.
+  std::vector<trial> run_least_missing() const;
 
   const pins& fixed() const { return fixed_; }
-  const cluster& machines() const { return machines_; }
   int places_to_cut() const { return graph_.states() - 2; }
 
 private:

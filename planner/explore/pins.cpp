@@ -141,6 +141,14 @@ void check_schedules(const cluster& c, const plan_request& request, const pins& 
     if (name == "data-parallel" && fixed.stages > 1)
       refuse("data-parallel has one stage, found " + std::to_string(fixed.stages));
   }
+  // Schedules that take no such M are left out, but not all of those asked for.
+  const auto takes = [&](const std::string& name) {
+    return name == fbp_schedule || find_preset(name).unit != update_unit::replica_group;
+  };
+  if (request.schedules.empty() || request.microbatches.empty()) return;
+  if (std::any_of(request.schedules.begin(), request.schedules.end(), takes)) return;
+  if (std::count(request.microbatches.begin(), request.microbatches.end(), 1) == 0)
+    resolve_schedule({.name = request.schedules.front(), .microbatches = request.microbatches.front()}); // throws
 }
 
 } // namespace

@@ -3,7 +3,6 @@
 
 #include "planner/explore/pinned_search.hpp"
 #include "planner/explore/streaming.hpp"
-#include "planner/presets.hpp"
 #include "planner/search/flat_search.hpp"
 #include "planner/search/hierarchical_search.hpp"
 #include "planner/search/two_buffer_search.hpp"
@@ -40,12 +39,9 @@ public:
 
   void add(const setting& how) {
     for (const auto& c : clusters()) {
-      if (how.schedule == "data-parallel")
-        add_data_parallel(how, c);
-      else if (how.schedule == "model-parallel" && fixed_.stages <= 1)
-        add_one_device(how, c);
-      else
-        add_searched(how, c);
+      if (how.schedule == "data-parallel") add_data_parallel(how, c);
+      if (how.schedule == "model-parallel" && fixed_.stages <= 1) add_one_device(how, c);
+      if (has_stages(how)) add_searched(how, c);
     }
   }
 
@@ -53,6 +49,12 @@ public:
     std::stable_sort(found_.begin(), found_.end(),
                      [](const proposal& a, const proposal& b) { return a.step_seconds < b.step_seconds; });
     return std::move(found_);
+  }
+
+  /// Several stages without a pipeline only where they are asked for.
+  bool has_stages(const setting& how) const {
+    if (how.schedule == "model-parallel") return fixed_.chosen_schedules || fixed_.stages > 1;
+    return how.schedule != "data-parallel";
   }
 
   /// By how many bytes a device misses for some partition of this setting to fit; infinity where there is none.
@@ -300,7 +302,7 @@ std::vector<proposal> propose_least_missing(const exploration& e, const std::vec
   const setting* best = nullptr;
   double least = INFINITY;
   for (const auto& how : settings)
-    if (const auto excess = all.least_excess(how); excess < least) {
+    if (const auto excess = all.has_stages(how) ? all.least_excess(how) : INFINITY; excess < least) {
       least = excess;
       best = &how;
     }

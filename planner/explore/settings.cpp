@@ -10,6 +10,9 @@ namespace penstock::planner {
 
 namespace {
 
+// Beyond it nothing is left to gain from more, and simulating them takes long.
+constexpr std::int64_t most_microbatches = 1024;
+
 const preset& preset_of(const std::string& schedule) {
   // fbp-as keeps, updates and flushes as 1f1b does.
   return find_preset(schedule == fbp_schedule ? "1f1b" : schedule);
@@ -24,11 +27,15 @@ double least_samples_of(const profile& p) {
 
 std::vector<int> microbatch_counts(const profile& p, const plan_request& request, const pins& fixed,
                                    const std::string& schedule) {
-  if (preset_of(schedule).unit == update_unit::replica_group) return {1};
+  if (preset_of(schedule).unit == update_unit::replica_group) {
+    const auto& given = request.microbatches;
+    return given.empty() || std::count(given.begin(), given.end(), 1) > 0 ? std::vector{1} : std::vector<int>{};
+  }
   if (!request.microbatches.empty()) return request.microbatches;
   std::vector<int> counts;
   const auto batch = static_cast<double>(fixed.batch);
-  for (std::int64_t m = 1; m <= fixed.batch && batch / static_cast<double>(m) >= least_samples_of(p); m *= 2)
+  for (std::int64_t m = 1;
+       m <= std::min(fixed.batch, most_microbatches) && batch / static_cast<double>(m) >= least_samples_of(p); m *= 2)
     counts.push_back(static_cast<int>(m));
   if (counts.empty()) counts.push_back(1);
   return counts;

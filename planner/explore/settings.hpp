@@ -16,9 +16,10 @@ struct setting {
   double least_samples = 0;        ///< of a micro-batch, unless M was given
 };
 
-/// Every schedule of `fixed` with every M that may be tried: those of the request, else powers of two. A micro-batch is
-/// never smaller than half of the least measured size, unless asked for: the profile says nothing about it. The
-/// pipedream family has M = 1. For data-parallel M counts micro-batches of one replica.
+/// Every schedule of `fixed` with every M that may be tried: those of the request, else powers of two up to 1024. A
+/// micro-batch is never smaller than half of the least measured size, unless asked for: the profile says nothing about
+/// it. The pipedream family has M = 1, and is left out where the request has others only. For data-parallel M counts
+/// micro-batches of one replica.
 std::vector<setting> settings_of(const profile& p, const plan_request& request, const pins& fixed);
 
 /// How a schedule's updates, versions and gradients are charged (DESIGN section 2's table).

@@ -39,10 +39,6 @@ void check(const search_request& r) {
 
 } // namespace
 
-cost_terms operator+(const cost_terms& a, const cost_terms& b) {
-  return {a.sum + b.sum, std::max(a.most, b.most), std::max(a.tail, b.tail)};
-}
-
 double ring_cost::seconds(double bytes) const {
   double slowest = 0;
   for (const auto& l : levels)

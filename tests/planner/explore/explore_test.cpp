@@ -149,6 +149,31 @@ TEST(ExploreMemory, SaysWhatWouldFit) {
   EXPECT_TRUE(fits.stages.front().recompute || fits.stages.back().recompute);
 }
 
+TEST(ExploreMemory, AdvisesWhatLiftsTheRequestsOwnLimits) {
+  const auto p = vgg_like();
+  auto c = flat_cluster(4, 1e9);
+  c.devices.front().memory_bytes = 1.45e9;
+  const auto one = refusal(p, c, {.devices = 1});
+  EXPECT_NE(one.find("misses"), std::string::npos) << one;
+  EXPECT_NE(one.find("would fit: on more of the devices, so with more stages ("), std::string::npos) << one;
+  const auto replicas = refusal(p, c, {.schedules = {"data-parallel"}});
+  EXPECT_EQ(replicas.find("nothing fits: the best (features.0..classifier.3 x"), 0U) << replicas;
+  const auto full = refusal(p, c, {.schedules = {"pipedream"}, .in_flight = "40,1"});
+  EXPECT_NE(full.find("would fit: with fewer in flight ("), std::string::npos) << full;
+  const auto together = refusal(p, c, {.keep_together = {"features.0..classifier.3"}});
+  EXPECT_NE(together.find("would fit: without keeping layers together ("), std::string::npos) << together;
+}
+
+TEST(ExploreMemory, FindsHowManyDevicesWouldDo) {
+  std::vector<layer_of> layers;
+  for (int l = 0; l < 8; ++l)
+    layers.push_back({"layer" + std::to_string(l), 1, 1e6, 1e8});
+  auto c = flat_cluster(2, 1e9);
+  c.devices.front().memory_bytes = 7e8; // two layers with gradients and momentum
+  const auto message = refusal(chain_of(layers), c, {});
+  EXPECT_NE(message.find("would fit: more stages, on "), std::string::npos) << message;
+}
+
 TEST(ExploreTypes, GivesTheFasterDevicesMoreLayers) {
   auto c = flat_cluster(2, 1e12);
   auto slow = c.devices.front();

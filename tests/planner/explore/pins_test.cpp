@@ -40,6 +40,13 @@ TEST(Pins, RefuseWhatContradictsItself) {
   EXPECT_NE(refusal({.schedules = {"pipedream"}, .synchronous_only = true}), "");
 }
 
+TEST(Pins, RefuseMicrobatchesThatNoChosenScheduleTakes) {
+  EXPECT_NE(refusal({.batch = 8, .schedules = {"pipedream"}, .microbatches = {4}}).find("moves whole minibatches"),
+            std::string::npos);
+  EXPECT_EQ(refusal({.batch = 8, .schedules = {"pipedream", "1f1b"}, .microbatches = {4}}), "");
+  EXPECT_EQ(refusal({.batch = 8, .schedules = {"pipedream"}, .microbatches = {1, 4}}), "");
+}
+
 TEST(Pins, RefuseCountsOutOfRange) {
   EXPECT_EQ(refusal({.batch = -1}), "batch is -1, wanted 1 to 1000000000");
   EXPECT_EQ(refusal({.stages = -1}), "stages is -1, wanted 0 to 6");
