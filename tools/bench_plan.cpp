@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <string>
 
@@ -103,32 +104,56 @@ double rank_correlation(const std::vector<double>& a, const std::vector<double>&
   return 1 - 6 * squares / (n * (n * n - 1));
 }
 
-void predict_and_run(const std::vector<std::string>& models, std::int64_t steps) {
-  std::vector<double> predicted, measured, errors, memory_errors;
-  for (const auto& name : models) {
-    const auto s = prepare(name);
-    for (const int stages : {1, 2})
-      for (const auto& [schedule, microbatches] : std::vector<std::pair<std::string, int>>{
-               {"pipedream", 1}, {"1f1b", 2}, {"1f1b", 4}, {"gpipe", 2}, {"gpipe", 4}}) {
-        const auto plan = plan_for(s, stages, schedule, microbatches);
-        const auto result = run(s, plan, steps);
-        predicted.push_back(plan.predicted->step_seconds);
-        measured.push_back(step_seconds(result));
-        errors.push_back(std::abs(predicted.back() / measured.back() - 1));
-        std::string memory;
-        for (std::size_t i = 0; i < result.stages.size(); ++i) {
-          const double p = plan.predicted->stages[i].memory.total;
-          const auto m = static_cast<double>(result.stages[i].peak_memory_bytes);
-          memory_errors.push_back(std::abs(p / m - 1));
-          char text[64];
-          std::snprintf(text, sizeof text, "  %6.0f/%-6.0f MB", p / 1e6, m / 1e6);
-          memory += text;
-        }
-        std::printf("%-9s %d stage%s %-9s M %d: step %7.1f ms predicted, %7.1f measured, %.3f; memory%s\n",
-                    name.c_str(), stages, stages == 1 ? " " : "s", schedule.c_str(), microbatches,
-                    1e3 * predicted.back(), 1e3 * measured.back(), predicted.back() / measured.back(), memory.c_str());
-        std::fflush(stdout);
+struct comparison {
+  std::string text;
+  std::vector<double> predicted, measured; // seconds of a step, one of each round
+  std::vector<double> memory_ratios;       // predicted over measured, of every stage and round
+};
+
+void compare_once(const subject& s, const std::string& name, std::int64_t steps, std::vector<comparison>& all,
+                  std::size_t at) {
+  for (const int stages : {1, 2})
+    for (const auto& [schedule, microbatches] : std::vector<std::pair<std::string, int>>{
+             {"pipedream", 1}, {"1f1b", 2}, {"1f1b", 4}, {"gpipe", 2}, {"gpipe", 4}}) {
+      const auto plan = plan_for(s, stages, schedule, microbatches);
+      const auto result = run(s, plan, steps);
+      if (at == all.size()) {
+        char text[64];
+        std::snprintf(text, sizeof text, "%-9s %d stage%s %-9s M %d", name.c_str(), stages, stages == 1 ? " " : "s",
+                      schedule.c_str(), microbatches);
+        all.push_back({.text = text});
       }
+      auto& c = all[at++];
+      c.predicted.push_back(plan.predicted->step_seconds);
+      c.measured.push_back(step_seconds(result));
+      for (std::size_t i = 0; i < result.stages.size(); ++i)
+        c.memory_ratios.push_back(plan.predicted->stages[i].memory.total /
+                                  static_cast<double>(result.stages[i].peak_memory_bytes));
+      std::fprintf(stderr, "%s: %.1f / %.1f ms\n", c.text.c_str(), 1e3 * c.predicted.back(), 1e3 * c.measured.back());
+    }
+}
+
+// Each round profiles anew just before it runs, for a shared machine's speed drifts; medians over the rounds count.
+void predict_and_run(const std::vector<std::string>& models, std::int64_t steps, int rounds) {
+  std::vector<comparison> all;
+  for (int round = 0; round < rounds; ++round) {
+    std::size_t at = 0;
+    for (const auto& name : models) {
+      compare_once(prepare(name), name, steps, all, at);
+      at += 10;
+    }
+  }
+  std::vector<double> predicted, measured, errors, memory_errors;
+  for (const auto& c : all) {
+    predicted.push_back(median(c.predicted));
+    measured.push_back(median(c.measured));
+    errors.push_back(std::abs(predicted.back() / measured.back() - 1));
+    for (const double ratio : c.memory_ratios)
+      memory_errors.push_back(std::abs(ratio - 1));
+    std::printf("%s: step %7.1f ms predicted, %7.1f measured, %.3f; memory %.3f to %.3f\n", c.text.c_str(),
+                1e3 * predicted.back(), 1e3 * measured.back(), predicted.back() / measured.back(),
+                *std::min_element(c.memory_ratios.begin(), c.memory_ratios.end()),
+                *std::max_element(c.memory_ratios.begin(), c.memory_ratios.end()));
   }
   std::printf("step time: median error %.1f %%, largest %.1f %%, rank correlation %.3f\n", 100 * median(errors),
               100 * *std::max_element(errors.begin(), errors.end()), rank_correlation(predicted, measured));
@@ -136,34 +161,37 @@ void predict_and_run(const std::vector<std::string>& models, std::int64_t steps)
               100 * *std::max_element(memory_errors.begin(), memory_errors.end()));
 }
 
-void measure_cuts(const std::string& name, std::int64_t steps) {
+// Every cut once; then the fastest few and the planner's choice again, by turns, for the least of many noisy numbers is
+// not the number of the best.
+void measure_cuts(const std::string& name, std::int64_t steps, int rounds) {
   const auto s = prepare(name);
-  const auto chosen = plan_for(s, 2, "pipedream", 1);
-  double best = HUGE_VAL;
-  double of_chosen = HUGE_VAL;
-  std::string best_cut;
+  const auto chosen = plan_for(s, 2, "pipedream", 1).stages[1].first_layer;
+  std::vector<std::pair<double, std::string>> found;
   for (std::size_t l = 1; l < s.measured.layers.size(); ++l) {
     if (s.measured.layers[l].fused_with_previous) continue;
     const auto& cut = s.measured.layers[l].name;
     const auto plan = plan_for(s, 2, "pipedream", 1, {cut});
-    const auto seconds = step_seconds(run(s, plan, steps));
+    found.emplace_back(step_seconds(run(s, plan, steps)), cut);
     std::printf("%-24s %7.1f ms predicted, %7.1f measured\n", cut.c_str(), 1e3 * plan.predicted->step_seconds,
-                1e3 * seconds);
+                1e3 * found.back().first);
     std::fflush(stdout);
-    if (cut == chosen.stages[1].first_layer) of_chosen = seconds;
-    if (seconds < best) best_cut = cut;
-    best = std::min(best, seconds);
   }
-  // The two again by turns: the least of many noisy numbers is not the number of the best.
-  std::vector<double> again_best, again_chosen;
-  const auto best_plan = plan_for(s, 2, "pipedream", 1, {best_cut});
-  for (int round = 0; round < 5; ++round) {
-    again_best.push_back(step_seconds(run(s, best_plan, steps)));
-    again_chosen.push_back(step_seconds(run(s, chosen, steps)));
+  std::sort(found.begin(), found.end());
+  std::map<std::string, std::vector<double>> again;
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < std::min<std::size_t>(5, found.size()); ++i)
+      again[found[i].second];
+    again[chosen];
+    for (auto& [cut, seconds] : again)
+      seconds.push_back(step_seconds(run(s, plan_for(s, 2, "pipedream", 1, {cut}), steps)));
   }
-  std::printf("%s: planned cut %s %.1f ms, best of all %s %.1f ms; again by turns %.1f and %.1f ms: %.3f\n",
-              name.c_str(), chosen.stages[1].first_layer.c_str(), 1e3 * of_chosen, best_cut.c_str(), 1e3 * best,
-              1e3 * median(again_chosen), 1e3 * median(again_best), median(again_chosen) / median(again_best));
+  double best = HUGE_VAL;
+  for (const auto& [cut, seconds] : again) {
+    std::printf("again %-18s %7.1f ms\n", cut.c_str(), 1e3 * median(seconds));
+    best = std::min(best, median(seconds));
+  }
+  std::printf("%s: the planner cuts at %s, %.3f of the best of all %zu cuts\n", name.c_str(), chosen.c_str(),
+              median(again[chosen]) / best, found.size());
 }
 
 } // namespace
@@ -171,16 +199,21 @@ void measure_cuts(const std::string& name, std::int64_t steps) {
 int main(int argc, char** argv) {
   const bool cuts = argc > 1 && std::strcmp(argv[1], "cuts") == 0;
   if (argc < 2 || (!cuts && std::strcmp(argv[1], "predict") != 0)) {
-    std::fputs("usage: bench_plan predict [STEPS [MODEL...]] | cuts [STEPS [MODEL...]]\n", stderr);
+    std::fputs("usage: bench_plan predict [STEPS [ROUNDS [MODEL...]]] | cuts [STEPS [ROUNDS [MODEL...]]]\n", stderr);
     return 2;
   }
-  const std::int64_t steps = argc > 2 ? std::atoll(argv[2]) : 16;
-  std::vector<std::string> models(argv + std::min(argc, 3), argv + argc);
+  const std::int64_t steps = argc > 2 ? std::atoll(argv[2]) : 12;
+  const int rounds = argc > 3 ? std::atoi(argv[3]) : 3;
+  if (steps < 4 || rounds < 1) {
+    std::fputs("bench_plan: wanted at least 4 steps and 1 round\n", stderr);
+    return 2;
+  }
+  std::vector<std::string> models(argv + std::min(argc, 4), argv + argc);
   if (models.empty())
     models =
         cuts ? std::vector<std::string>{"vgg16", "resnet18"} : std::vector<std::string>{"vgg16", "resnet50", "alexnet"};
-  if (!cuts) predict_and_run(models, steps);
+  if (!cuts) predict_and_run(models, steps, rounds);
   for (const auto& name : models)
-    if (cuts) measure_cuts(name, steps);
+    if (cuts) measure_cuts(name, steps, rounds);
   return 0;
 }

@@ -62,6 +62,15 @@ plan_summary row_of(const trial& t) {
   return row;
 }
 
+/// Micro-batches that all replicas together may hold: what more of them buys is worth nothing among equals, and in
+/// asynchronous schedules they are staler.
+std::int64_t in_flight_of(const trial& t) {
+  std::int64_t sum = 0;
+  for (const auto& stage : t.made.stages)
+    sum += stage.in_flight * stage.replicas;
+  return sum;
+}
+
 std::string why_not(const trial& t, const trial& winner) {
   if (!t.runs()) return t.refused;
   const auto ratio = t.step_seconds() / winner.step_seconds();
@@ -69,6 +78,9 @@ std::string why_not(const trial& t, const trial& winner) {
   if (t.devices > winner.devices)
     return "as fast, on " + std::to_string(t.devices) + " devices instead of " + std::to_string(winner.devices);
   if (!t.synchronous && winner.synchronous) return "as fast, but stale";
+  if (in_flight_of(t) > in_flight_of(winner))
+    return "as fast, with " + std::to_string(in_flight_of(t)) + " in flight instead of " +
+           std::to_string(in_flight_of(winner));
   return "as fast, holds " + bytes_text(t.peak_bytes) + " instead of " + bytes_text(winner.peak_bytes);
 }
 
@@ -79,7 +91,7 @@ int winner_among(const std::vector<trial>& trials, const indices& some) {
   for (const auto i : some)
     if (trials[i].runs()) least = std::min(least, trials[i].step_seconds());
   const auto rank = [](const trial& t) {
-    return std::tuple(t.devices, !t.synchronous, t.peak_bytes, t.step_seconds());
+    return std::tuple(t.devices, !t.synchronous, in_flight_of(t), t.peak_bytes, t.step_seconds());
   };
   int best = -1;
   for (const auto i : some) {

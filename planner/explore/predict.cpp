@@ -162,13 +162,16 @@ stage_memory memory_of(const simulated_memory& m) {
 }
 
 /// `played` has the times, `plain` what crosses between stages.
-std::vector<stage_prediction> stages_of(const machine& played, const machine& plain, const outcome& result,
-                                        const cluster& c) {
+std::vector<stage_prediction> stages_of(const plan& p, const machine& played, const machine& plain,
+                                        const outcome& result, const cluster& c) {
   std::vector<stage_prediction> stages;
   const auto last = played.stages.size() - 1;
+  const auto added = [&](std::size_t s) { // most backwards add to gradients where a replica has several
+    return p.microbatches > p.stages[s].replicas ? played.stages[s].accumulate_seconds : 0;
+  };
   for (std::size_t s = 0; s <= last; ++s)
     stages.push_back({.forward_seconds = played.stages[s].forward_seconds.front(),
-                      .backward_seconds = played.stages[s].backward_seconds.front(),
+                      .backward_seconds = played.stages[s].backward_seconds.front() + added(s),
                       .update_seconds = played.stages[s].update_seconds,
                       .all_reduce_seconds = result.all_reduce_seconds[s],
                       .send_seconds = s < last ? send_seconds(plain.stages[s], plain.stages[s + 1], c) : 0,
@@ -216,7 +219,7 @@ plan predict(const plan& given, const profile& p, const cluster& c) {
                  .bytes_per_minibatch = result.bytes_per_minibatch + streamed_bytes,
                  .data_parallel_bytes_per_minibatch = data_parallel_bytes(done, plain),
                  .binding = binding_of(done, plain, result, devices),
-                 .stages = stages_of(played, plain, result, devices),
+                 .stages = stages_of(done, played, plain, result, devices),
                  .costs = std::move(played)};
   return done;
 }

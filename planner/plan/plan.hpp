@@ -23,8 +23,8 @@ struct stage_memory { ///< bytes of the fullest replica, at the moment that is f
 };
 
 struct stage_prediction {
-  double forward_seconds = 0; ///< of one micro-batch; its recomputation is in backward
-  double backward_seconds = 0;
+  double forward_seconds = 0;  ///< of one micro-batch; its recomputation is in backward
+  double backward_seconds = 0; ///< adding to gradients that are there, where a replica has several micro-batches
   double update_seconds = 0;
   double all_reduce_seconds = 0; ///< of one update, as it runs beside other traffic
   double send_seconds = 0;       ///< activations of one micro-batch to the next stage, alone on the link

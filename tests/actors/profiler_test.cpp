@@ -39,9 +39,8 @@ TEST(Profiler, ListsTheModelsLayersAndWhoReadsWhom) {
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
     EXPECT_EQ(p.layers[l].name, net->layers()[l].name);
     EXPECT_EQ(p.layers[l].kind, net->layers()[l].op->kind());
-    if (p.layers[l].name == "add") EXPECT_EQ(p.layers[l].inputs.size(), 2U);
-    if (p.layers[l].name == "relu1") EXPECT_TRUE(p.layers[l].fused_with_previous);
-    if (p.layers[l].name == "conv2") EXPECT_FALSE(p.layers[l].fused_with_previous);
+    EXPECT_EQ(p.layers[l].inputs.size(), p.layers[l].name == "add" ? 2U : 1U) << p.layers[l].name;
+    EXPECT_EQ(p.layers[l].fused_with_previous, net->layers()[l].op->is_relu()) << p.layers[l].name;
   }
   EXPECT_EQ(p.layers.front().inputs, std::vector<int>{-1});
 }

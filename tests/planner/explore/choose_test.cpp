@@ -57,6 +57,10 @@ TEST(Choose, BreaksTiesByDevicesStalenessAndMemory) {
   EXPECT_EQ(winner_of({tried({"1f1b", {2, 1}, 1}), tried({"1f1b", {1, 1}, 1.006})}), 0);
   EXPECT_EQ(winner_of({tried({"pipedream", {1, 1}, 1, 1e9, false}), tried({"1f1b", {1, 1}, 1.004, 2e9})}), 1);
   EXPECT_EQ(winner_of({tried({"1f1b", {1, 1}, 1, 2e9}), tried({"1f1b", {1, 1}, 1.004, 1e9})}), 1);
+  EXPECT_EQ(winner_of({tried({"pipedream", {1, 1}, 1, 1e9, false, {3, 1}}),
+                       tried({"pipedream", {1, 1}, 1.004, 1e9, false, {2, 1}})}),
+            1)
+      << "the fullest device may be another stage's: what is in flight is staleness all the same";
 }
 
 TEST(Choose, SaysWhyTheOthersLost) {
