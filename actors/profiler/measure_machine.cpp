@@ -75,6 +75,14 @@ int usable_cores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
+std::string processor_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("model name"))
+      if (const auto at = line.find(": "); at != std::string::npos) return line.substr(at + 2);
+  return "unknown";
+}
+
 double idle_step_seconds(int stages, std::int64_t steps) {
   if (stages < 1 || steps < 16)
     throw usage_error("idle steps: found " + std::to_string(stages) + " stages and " + std::to_string(steps) +

@@ -3,10 +3,15 @@
 
 #include "planner/cluster/cluster.hpp"
 
+#include <string>
+
 namespace penstock::actors {
 
 /// Cores that this process may use.
 int usable_cores();
+
+/// As the system names it; "unknown" where it does not.
+std::string processor_name();
 
 /// Median seconds of a step of a pipeline whose stages compute nothing but for the first, with one minibatch in flight.
 /// Throws usage_error for less than one stage or 16 steps.

@@ -211,7 +211,8 @@ void describe(planner::profile& p, const pipeline& parts, const profile_options&
   p.model = net.name();
   p.input_bytes_per_sample = element_count(net.value(net.input()).spec.dims) * 4;
   const auto versions = compute_library();
-  p.machine = {{"cores", std::to_string(usable_cores())},
+  p.machine = {{"processor", processor_name()},
+               {"cores", std::to_string(usable_cores())},
                {"library", o.reference_kernels ? "reference loops" : versions.library},
                {"instruction_set", versions.instruction_set},
                {"optimizer", o.optimizer.name}};

@@ -26,11 +26,35 @@ const trial* least_missing(const std::vector<trial>& trials) {
   throw std::invalid_argument(trials.empty() ? why_none(e, request) : trials.front().refused);
 }
 
+/// Numbers of devices below `all` that are explored on their own, so that more devices never make a plan worse: every
+/// one where there are few, else halves.
+std::vector<int> fewer_devices(int all) {
+  constexpr int few = 8;
+  std::vector<int> counts;
+  for (int count = all <= few ? all - 1 : all / 2; count >= 1; count = all <= few ? count - 1 : count / 2)
+    counts.push_back(count);
+  return counts;
+}
+
+std::vector<trial> try_fewer_devices(const profile& p, const cluster& c, plan_request request, const explorer& all) {
+  std::vector<trial> trials;
+  if (!request.replicas.empty()) return trials; // they say how many
+  for (const auto count : fewer_devices(all.device_count())) {
+    if (count < all.fixed().stages) break;
+    request.devices = count;
+    for (auto& t : explorer(p, c, request).run())
+      trials.push_back(std::move(t));
+  }
+  return trials;
+}
+
 } // namespace
 
 plan make_plan(const profile& p, const cluster& c, const plan_request& request) {
   const explorer e(p, c, request);
   auto trials = e.run();
+  for (auto& t : try_fewer_devices(p, c, request, e))
+    trials.push_back(std::move(t));
   auto winner = winner_of(trials);
   if (winner < 0) {
     // The searches' memory is an upper bound, so what they rule out narrowly may fit after all.

@@ -92,10 +92,15 @@ void explorer::try_credits(const proposal& p, int microbatches, std::vector<tria
 }
 
 std::vector<trial> explorer::run() const {
+  // Seconds of the two estimates are not to be held against each other.
+  std::vector<proposal> by_estimate[2];
+  for (auto& p : propose(shared(), settings_, fixed_))
+    by_estimate[p.how.search.errs == estimate::hopeful ? 1 : 0].push_back(std::move(p));
   std::vector<trial> trials;
-  for (const auto& p : select(propose(shared(), settings_, fixed_), request_.top))
-    for (const auto m : counts_of_microbatches(p))
-      try_credits(p, m, trials);
+  for (auto& proposals : by_estimate)
+    for (const auto& p : select(std::move(proposals), request_.top))
+      for (const auto m : counts_of_microbatches(p))
+        try_credits(p, m, trials);
   return trials;
 }
 

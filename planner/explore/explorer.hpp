@@ -20,6 +20,7 @@ public:
   std::vector<trial> run_least_missing() const;
 
   const pins& fixed() const { return fixed_; }
+  int device_count() const { return machines_.device_count(); }
   int places_to_cut() const { return graph_.states() - 2; }
 
 private:

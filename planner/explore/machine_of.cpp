@@ -81,8 +81,7 @@ std::vector<double> shortened(std::vector<double> values) {
 
 struct stage_manner {
   bool recomputes = false;
-  bool copies_input = false; ///< what comes in is not the sender's own tensor
-  bool is_first = false;
+  bool copies_input = false;      ///< what comes in is not the sender's own tensor
   bool next_keeps_output = false; ///< the next stage recomputes from this one's own tensor
   bool accumulates = false;       ///< several micro-batches of an update on one replica
   int optimizer_copies = 1;
@@ -91,7 +90,7 @@ struct stage_manner {
 /// What lives from forward to backward. A stage that recomputes keeps its inputs: the model's are nobody's, and those
 /// that came by reference are the sender's, which holds them as long.
 double kept_bytes(const stage_costs& load, const stage_manner& how) {
-  const double input = how.copies_input && !how.is_first ? load.input_bytes : 0;
+  const double input = how.copies_input ? load.input_bytes : 0;
   const double output = how.recomputes ? load.output_bytes : load.unkept_output_bytes;
   return (how.recomputes ? 0 : load.kept_bytes) + input + (how.next_keeps_output ? output : 0);
 }
@@ -184,7 +183,6 @@ machine machine_of(const plan& given, const profile& p, const cluster& c) {
         of_microbatches,
         {.recomputes = done.stages[s].recompute,
          .copies_input = s > 0 && !is_by_reference(m.stages[s - 1].devices, devices, c),
-         .is_first = s == 0,
          .next_keeps_output = !next.empty() && done.stages[s + 1].recompute && is_by_reference(devices, next, c),
          .accumulates = done.microbatches > done.stages[s].replicas,
          .optimizer_copies = done.optimizer_copies}));

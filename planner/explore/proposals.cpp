@@ -33,6 +33,13 @@ double step_of(const setting& how, const candidate& what) {
   return what.seconds * (how.search.charge == update_charge::every_minibatch ? how.search.microbatches : 1);
 }
 
+/// False where the request takes some of a cluster's devices and a component is left short of them.
+bool has_full_levels(const cluster& c) {
+  const auto places = std::accumulate(c.levels.begin(), c.levels.end(), std::int64_t{1},
+                                      [](std::int64_t product, const link_level& l) { return product * l.group; });
+  return places == c.device_count();
+}
+
 class proposer {
 public:
   proposer(const exploration& e, const pins& fixed) : e_(e), fixed_(fixed), shape_{cut_states(), fixed.replicas} {}
@@ -123,7 +130,20 @@ private:
     return clusters_;
   }
 
-  void add_searched(const setting& how, const cluster& c) {
+  void add_searched(setting how, const cluster& c) {
+    for (const auto errs : {estimate::cautious, estimate::hopeful}) {
+      how.search.errs = errs;
+      if (errs == estimate::cautious || is_worth_two(how)) add_estimated(how, c);
+    }
+  }
+
+  /// A flush's search is slow on graphs of very many states.
+  bool is_worth_two(const setting& how) const {
+    constexpr int most_states = 512;
+    return how.search.charge != update_charge::flush || e_.graph.states() <= most_states;
+  }
+
+  void add_estimated(const setting& how, const cluster& c) {
     const bool has_limits =
         std::any_of(c.devices.begin(), c.devices.end(), [](const device_type& t) { return t.memory_bytes > 0; });
     if (has_limits) {
@@ -131,8 +151,8 @@ private:
       return;
     }
     // Schedules that differ in what they hold only, such as gpipe and 1f1b, have the same best partitions then.
-    const auto known =
-        unlimited_.try_emplace({how.search.charge, how.search.microbatches, how.schedule == fbp_schedule});
+    const auto known = unlimited_.try_emplace(
+        {how.search.charge, how.search.microbatches, how.schedule == fbp_schedule, how.search.errs});
     if (known.second) known.first->second = search(how, c);
     keep_all(how, known.first->second);
   }
@@ -146,7 +166,7 @@ private:
     };
     // What two searches find is named after the narrower one.
     if (how.search.charge == update_charge::every_minibatch) append(search_two_buffer(model));
-    if (c.levels.size() > 1 && how.schedule != fbp_schedule) append(search_hierarchical(model));
+    if (c.levels.size() > 1 && has_full_levels(c) && how.schedule != fbp_schedule) append(search_hierarchical(model));
     if (c.levels.size() == 1 || c.device_count() <= most_devices_on_levels)
       append(search_flat(model));
     else if (found.empty() || c.device_count() <= most_devices_on_one_level)
@@ -261,7 +281,8 @@ private:
   const pins& fixed_;
   fixed_shape shape_;
   std::vector<cluster> clusters_;
-  std::map<std::tuple<update_charge, int, bool>, std::vector<candidate>> unlimited_; // by charge, M, only unreplicated
+  /// By charge, M, only unreplicated, and which way the costs err.
+  std::map<std::tuple<update_charge, int, bool, estimate>, std::vector<candidate>> unlimited_;
   std::set<std::tuple<std::string, int, std::vector<std::tuple<int, std::vector<int>, bool>>>> seen_;
   std::vector<proposal> found_;
 };

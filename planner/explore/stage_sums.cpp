@@ -132,10 +132,10 @@ std::vector<stage_costs> costs_of_stages(const std::vector<std::vector<int>>& st
     // Kept or not is said of the stage that made it; who only passes it on holds another's.
     if (!is_input && lives.to[t] > lives.from[t])
       loads[static_cast<std::size_t>(lives.from[t])].unkept_output_bytes += bytes - costs[t].kept_output_bytes;
-    // Across the cut before stage s; the model's input also enters the first stage.
-    for (int s = lives.from[t] + 1; s <= lives.to[t]; ++s) {
+    // Across the cut before stage s.
+    for (int s = std::max(1, lives.from[t] + 1); s <= lives.to[t]; ++s) {
       loads[static_cast<std::size_t>(s)].input_bytes += bytes;
-      if (s > 0) loads[static_cast<std::size_t>(s) - 1].output_bytes += bytes;
+      loads[static_cast<std::size_t>(s) - 1].output_bytes += bytes;
     }
   }
   return loads;

@@ -31,6 +31,14 @@ enum class update_charge : std::uint8_t {
   flush            ///< M micro-batches, then the pipeline runs empty
 };
 
+/// Which way the cost model errs where only a simulation can tell.
+enum class estimate : std::uint8_t {
+  cautious, ///< both directions of a link take turns; all of an update's all-reduce beyond its backward is waited for;
+            ///< memory holds the largest workspace and what is in transit beside all that is kept
+  hopeful   ///< full duplex is used fully; a flush hides every all-reduce; memory holds what is kept, one gradient set
+          ///< and no second buffer
+};
+
 /// What memory asks of a search beyond the loads.
 struct memory_rule {
   int optimizer_copies = 1;              ///< of the weights: 0 sgd, 1 with momentum, 2 adam
@@ -48,6 +56,7 @@ struct search_request {
   bool allow_recompute = false;           ///< where memory asks for it
   int stages = 0;                         ///< exactly so many; 0: any
   bool use_all_devices = true;
+  estimate errs = estimate::cautious;
   std::size_t top = 20;
 };
 

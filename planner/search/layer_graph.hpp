@@ -17,7 +17,9 @@ struct stage_load {
   double weight_bytes = 0;
   double kept_bytes = 0;
   double workspace_bytes = 0; ///< the largest of its layers
-  double input_bytes = 0;     ///< of every tensor that crosses into it (skip connections that pass through included)
+  /// Of every tensor that crosses into it from another stage, skip connections that pass through included; the model's
+  /// input comes from the source, whose it stays.
+  double input_bytes = 0;
   double output_bytes = 0;
 };
 

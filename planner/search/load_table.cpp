@@ -102,7 +102,7 @@ stage_load load_table::between(int from, int to) const {
                   .update_seconds = less(b.update_seconds, a.update_seconds),
                   .weight_bytes = less(b.weight_bytes, a.weight_bytes),
                   .kept_bytes = less(b.kept_bytes, a.kept_bytes),
-                  .input_bytes = crossing_bytes(from),
+                  .input_bytes = from > 0 ? crossing_bytes(from) : 0,
                   .output_bytes = crossing_bytes(to)};
   for (const auto layer : by_falling_workspace_)
     if (graph_->is_done(to, layer) && !graph_->is_done(from, layer)) {

@@ -89,11 +89,12 @@ bool stage_cost::admits(int replicas, std::int64_t in_flight) const {
 
 stage_cost::memory_line stage_cost::memory_of(const stage_load& load, bool recompute) const {
   const auto& rule = request_.memory;
+  const bool is_cautious = request_.errs == estimate::cautious;
   memory_line line;
-  line.fixed = load.weight_bytes * (rule.optimizer_copies + rule.gradient_sets) + load.workspace_bytes +
-               load.input_bytes + load.output_bytes;
+  line.fixed = load.weight_bytes * (rule.optimizer_copies + (is_cautious ? rule.gradient_sets : 1));
+  if (is_cautious) line.fixed += load.workspace_bytes + load.input_bytes + load.output_bytes;
   (rule.versions_follow_in_flight ? line.each : line.fixed) +=
-      load.weight_bytes * (rule.versions_follow_in_flight ? 1 : rule.versions);
+      load.weight_bytes * (rule.versions_follow_in_flight || !is_cautious ? 1 : rule.versions);
   if (recompute) line.fixed += load.kept_bytes;
   line.each += recompute ? load.input_bytes : load.kept_bytes + (holds_copies_ ? load.input_bytes : 0);
   return line;
@@ -153,13 +154,17 @@ ring_cost stage_cost::ring(const std::vector<int>& devices) const {
   return cost;
 }
 
+int stage_cost::turns(const link_level& level) const {
+  return request_.errs == estimate::cautious || level.half_duplex ? 2 : 1;
+}
+
 link_cost stage_cost::link(const std::vector<int>& from, const std::vector<int>& to) const {
   const auto senders = from.size(), receivers = to.size();
   link_cost cost;
   if (cluster_.levels.size() == 1 && !cluster_.levels[0].shared) {
     const auto& l = cluster_.levels[0];
     return {l.latency_s, 1 / l.bandwidth_bytes_per_s,
-            2 / (l.bandwidth_bytes_per_s * static_cast<double>(std::min(senders, receivers)))};
+            turns(l) / (l.bandwidth_bytes_per_s * static_cast<double>(std::min(senders, receivers)))};
   }
   const auto messages = std::lcm(senders, receivers); // one round of the dealing
   const auto levels = cluster_.levels.size();
@@ -185,7 +190,7 @@ link_cost stage_cost::link(const std::vector<int>& from, const std::vector<int>&
     const auto at_one = std::max(busiest(by_senders, by_senders + static_cast<std::ptrdiff_t>(senders)),
                                  busiest(by_receivers, by_receivers + static_cast<std::ptrdiff_t>(receivers)));
     if (at_one == 0) continue;
-    const auto flows = 2 * (l.shared ? busiest(carried[i].begin(), carried[i].end()) : at_one);
+    const auto flows = turns(l) * (l.shared ? busiest(carried[i].begin(), carried[i].end()) : at_one);
     cost.latency_s = std::max(cost.latency_s, l.latency_s);
     cost.seconds_per_byte = std::max(cost.seconds_per_byte, 1 / l.bandwidth_bytes_per_s);
     cost.period_per_byte =
@@ -211,7 +216,8 @@ cost_terms stage_cost::stage(const stage_load& load, int replicas, bool recomput
   }
   const auto rounds = static_cast<double>(ceil_div(request_.microbatches, replicas));
   b += accumulations(rounds);
-  return {.sum = f + b, .most = (rounds - 1) * (f + b), .tail = std::max(0.0, a - b) + u};
+  const double exposed = request_.errs == estimate::cautious ? std::max(0.0, a - b) : 0;
+  return {.sum = f + b, .most = (rounds - 1) * (f + b), .tail = exposed + u};
 }
 
 cost_terms stage_cost::link(const link_cost& link, double bytes) const {

@@ -64,6 +64,9 @@ struct link_cost {
 /// recomputation K x input + one kept set instead. Versions are K where they follow it. K = V_s, or ceil(M / R) for
 /// schedules that hold a whole minibatch, never more than ceil(M / R) with flush. A stage recomputes only where the
 /// request allows it and it does not fit otherwise.
+///
+/// All this is the cautious estimate; the hopeful one (`estimate`) charges a full-duplex link one direction, a flush no
+/// all-reduce, and memory neither workspace nor transit. What is best lies between, and a simulation tells.
 class stage_cost {
 public:
   /// Graph, cluster and request must outlive it. Throws std::invalid_argument for a request that makes no sense (one
@@ -109,6 +112,8 @@ private:
     double fixed = 0;
     double each = 0;
   };
+  /// How many directions of a link add up.
+  int turns(const link_level& level) const;
   memory_line memory_of(const stage_load& load, bool recompute) const;
   int level_between(int a, int b) const;
 

@@ -35,6 +35,8 @@ TEST(Profiler, ListsTheModelsLayersAndWhoReadsWhom) {
   EXPECT_EQ(p.model, net->name());
   EXPECT_EQ(p.model_options, "tiny");
   EXPECT_EQ(p.input_bytes_per_sample, 3 * 8 * 8 * 4);
+  for (const auto* fact : {"processor", "cores", "library", "instruction_set", "optimizer"})
+    EXPECT_NE(p.machine.at(fact), "") << fact;
   ASSERT_EQ(p.layers.size(), net->layers().size());
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
     EXPECT_EQ(p.layers[l].name, net->layers()[l].name);

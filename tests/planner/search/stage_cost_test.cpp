@@ -155,16 +155,22 @@ TEST(StageCost, AddsUpTheMemoryOfAReplica) {
     const stage_cost model(p, graph, on, request);
     return model.memory_bytes(model.loads(0).between(from, to), k, recompute);
   };
-  // Weights 12 x (2 versions + 1 + 2), kept 2 x 10, workspace 3, input 4 and output 6, copies of the input 2 x 4.
-  EXPECT_EQ(bytes(0, 1, 2, false), 12 * 5 + 20 + 3 + 4 + 6 + 8);
-  // Inputs 2 x 4 and one kept set instead.
-  EXPECT_EQ(bytes(0, 1, 2, true), 12 * 5 + 10 + 3 + 4 + 6 + 8);
-  EXPECT_EQ(bytes(0, 2, 1, false), 12 * 4 + 30 + 5 + 4 + 0 + 4);
+  // Weights 12 x (2 versions + 1 + 2), kept 2 x 10, workspace 3, output 6; the model's input is nobody's.
+  EXPECT_EQ(bytes(0, 1, 2, false), 12 * 5 + 20 + 3 + 6);
+  // One kept set instead.
+  EXPECT_EQ(bytes(0, 1, 2, true), 12 * 5 + 10 + 3 + 6);
+  EXPECT_EQ(bytes(0, 2, 1, false), 12 * 4 + 30 + 5);
+  // No weights, kept 20 each, workspace 5; an input of 6 in transit and a copy of it each.
+  EXPECT_EQ(bytes(1, 2, 2, false), 40 + 5 + 6 + 12);
+  EXPECT_EQ(bytes(1, 2, 2, true), 20 + 5 + 6 + 12);
   request.memory.versions_follow_in_flight = false;
   request.memory.versions = 2;
-  EXPECT_EQ(bytes(0, 1, 7, false), 12 * 5 + 70 + 3 + 4 + 6 + 28);
+  EXPECT_EQ(bytes(0, 1, 7, false), 12 * 5 + 70 + 3 + 6);
+  EXPECT_EQ(bytes(1, 2, 7, false), 140 + 5 + 6 + 42);
   on.levels[0].by_reference = true; // no copies
-  EXPECT_EQ(bytes(0, 1, 7, false), 12 * 5 + 70 + 3 + 4 + 6);
+  EXPECT_EQ(bytes(1, 2, 7, false), 140 + 5 + 6);
+  request.errs = estimate::hopeful; // one version, one gradient set, no workspace, nothing in transit
+  EXPECT_EQ(bytes(0, 1, 7, false), 12 * 4 + 70);
 }
 
 TEST(StageCost, RecomputesOnlyWhereMemoryAsks) {
@@ -178,16 +184,16 @@ TEST(StageCost, RecomputesOnlyWhereMemoryAsks) {
     stage_cost(p, graph, on, request).complete(c);
     return c;
   };
-  // Stage 0 with K = 2 and one optimizer copy: 12 x 4 + 20 + 3 + 4 + 6 + 8 = 89, or 79.
-  EXPECT_FALSE(complete(89, true).stages[0].recompute);
-  EXPECT_TRUE(complete(88, true).stages[0].recompute);
-  EXPECT_DOUBLE_EQ(complete(88, true).seconds, 6.25);
-  EXPECT_EQ(complete(88, false).seconds, std::numeric_limits<double>::infinity());
-  EXPECT_EQ(complete(78, true).seconds, std::numeric_limits<double>::infinity());
-  const auto on = flat_cluster(2, 1000, 0, 70);
+  // Stage 0 with K = 2 and one optimizer copy: 12 x 4 + 20 + 3 + 6 = 77, or 67.
+  EXPECT_FALSE(complete(77, true).stages[0].recompute);
+  EXPECT_TRUE(complete(76, true).stages[0].recompute);
+  EXPECT_DOUBLE_EQ(complete(76, true).seconds, 6.25);
+  EXPECT_EQ(complete(76, false).seconds, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(complete(66, true).seconds, std::numeric_limits<double>::infinity());
+  const auto on = flat_cluster(2, 1000, 0, 65);
   const stage_cost model(p, graph, on, request);
   request.allow_recompute = true;
-  EXPECT_EQ(model.excess_bytes(complete(70, true)), 9);
+  EXPECT_EQ(model.excess_bytes(complete(65, true)), 2);
   EXPECT_EQ(model.most_in_flight(model.loads(0).between(1, 2), 0, false), 2); // 5 + 6 + 2 x 26 = 63
 }
 
