@@ -31,7 +31,7 @@ class core_dealer {
 public:
   core_dealer(const run_options& options, int workers) : cores_(allowed_cores()) {
     const int cores = static_cast<int>(cores_.size());
-    threads_ = options.threads > 0 ? options.threads : std::max(1, cores / workers);
+    threads_ = threads_per_worker(options);
     pins_ = options.pin && threads_ * workers <= cores;
   }
   int threads() const { return threads_; }
@@ -86,6 +86,11 @@ void initialise_stage(stage_unit& s, const run_options& options, const optimizer
 }
 
 } // namespace
+
+int threads_per_worker(const run_options& options) {
+  const auto workers = std::accumulate(options.replicas.begin(), options.replicas.end(), 0);
+  return options.threads > 0 ? options.threads : std::max(1, static_cast<int>(allowed_cores().size()) / workers);
+}
 
 std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared_ptr<const model> net,
                                          const std::vector<int>& cuts) {

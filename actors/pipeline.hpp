@@ -53,6 +53,9 @@ struct pipeline {
   int threads = 1;
 };
 
+/// Compute threads that each worker gets: as asked for, else the cores shared out, at least 1.
+int threads_per_worker(const run_options& options);
+
 /// Opens devices and streams (pinned when options.pin and there are cores enough), allocates weights with their
 /// initial values. `cuts` as from balanced_cuts.
 std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared_ptr<const model> net,

@@ -24,6 +24,7 @@ run_summary describe(const run_plan& plan, const model& net) {
   s.microbatches = plan.options.microbatches;
   s.instruction_set = plan.instruction_set;
   s.library = plan.library;
+  s.threads = threads_per_worker(plan.options);
   for (std::size_t i = 0; i < plan.cuts.size(); ++i) {
     const int end = i + 1 < plan.cuts.size() ? plan.cuts[i + 1] : static_cast<int>(net.layers().size());
     stage_report stage;

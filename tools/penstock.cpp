@@ -71,7 +71,8 @@ int main(int argc, char** argv) {
     }
     const int code = run_command(argc - 1, argv + 1);
     // What was printed is the result: a full disk behind it is a failure.
-    if ((!std::cout.flush() || std::fflush(stdout) != 0) && code == 0) throw error("cannot write to standard output");
+    const bool is_written = std::cout.flush() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    if (!is_written && code == 0) throw error("cannot write to standard output");
     return code;
   });
 }

@@ -73,7 +73,7 @@ void declare_cluster_options(apps::command_line& line, cluster_texts& texts) {
 }
 
 bool is_given(const cluster_texts& texts) {
-  return !texts.file.empty() || texts.workers > 0;
+  return !texts.file.empty() || texts.workers > 0 || texts.bandwidth > 0 || texts.latency > 0 || texts.memory > 0;
 }
 
 planner::cluster read_cluster_options(const cluster_texts& texts) {

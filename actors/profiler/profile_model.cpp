@@ -68,9 +68,10 @@ struct size_times {
 // One worker's model with a micro-batch of random samples.
 class profiled_worker {
 public:
-  profiled_worker(pipeline& parts, std::size_t index, std::int64_t samples, const run_options& run)
-      : parts_(parts), stage_(parts.stages.front()), replica_(stage_.replicas[index]), run_(run), samples_(samples),
-        weights_(stage_.weights), of_layers_(parts.net->layers().size(), 0) {}
+  profiled_worker(pipeline& parts, std::size_t index, std::int64_t samples, const run_options& run,
+                  const std::function<bool()>& should_stop)
+      : should_stop_(should_stop), parts_(parts), stage_(parts.stages.front()), replica_(stage_.replicas[index]),
+        run_(run), samples_(samples), weights_(stage_.weights), of_layers_(parts.net->layers().size(), 0) {}
 
   void make_inputs() {
     auto dims = parts_.net->value(parts_.net->input()).spec.dims;
@@ -89,6 +90,7 @@ public:
   void pass(backend& ops, bool updates, size_times* times) {
     std::vector<tensor> gradients(stage_.layers->parameters().size());
     replica_.observe = [this](const layer_observation& o) {
+      if (should_stop_ && should_stop_()) throw error("profile: stopped before it was complete");
       of_layers_[static_cast<std::size_t>(o.layer)] += o.seconds;
     };
     microbatch(ops, gradients, times, times ? &times->backward : nullptr);
@@ -124,6 +126,7 @@ private:
     if (backward) backward->add(of_layers_, seconds_since(begin));
   }
 
+  const std::function<bool()>& should_stop_;
   pipeline& parts_;
   stage_unit& stage_;
   replica_unit& replica_;
@@ -138,9 +141,10 @@ private:
 // The other workers compute the same until the measured one is done.
 class busy_workers {
 public:
-  busy_workers(pipeline& parts, std::int64_t samples, const run_options& run) {
+  busy_workers(pipeline& parts, std::int64_t samples, const run_options& run,
+               const std::function<bool()>& should_stop) {
     for (std::size_t i = 1; i < parts.stages.front().replicas.size(); ++i) {
-      workers_.push_back(std::make_unique<profiled_worker>(parts, i, samples, run));
+      workers_.push_back(std::make_unique<profiled_worker>(parts, i, samples, run, should_stop));
       auto ended = std::make_shared<std::promise<void>>();
       done_.push_back(ended->get_future());
       parts.stages.front().replicas[i].work->post(
@@ -280,7 +284,7 @@ private:
     auto& replica = parts_->stages.front().replicas.front();
     planner::measurement m{.samples = samples, .threads = parts_->threads};
     m.layers.resize(weight_bytes_.size());
-    profiled_worker worker(*parts_, 0, samples, run_);
+    profiled_worker worker(*parts_, 0, samples, run_, options_.should_stop);
     tell(samples, told, total);
     replica.work->run([&](backend& ops) {
       worker.make_inputs();
@@ -289,7 +293,7 @@ private:
       worker.count_bytes(ops, counter);
       counter.write(m.layers);
     });
-    const busy_workers others(*parts_, samples, run_);
+    const busy_workers others(*parts_, samples, run_, options_.should_stop);
     for (int i = 0; i < options_.warmup; ++i) {
       tell(samples, told, total);
       replica.work->run([&](backend& ops) { worker.pass(ops, true, nullptr); });

@@ -23,6 +23,7 @@ struct profile_options {
   /// Called before each pass: how many of how many, and what it is ("32 samples, 2 workers of 1 thread"). Return false
   /// to give up.
   std::function<bool(int done, int total, const std::string& what)> progress{};
+  std::function<bool()> should_stop{}; ///< asked after every layer, on any worker's thread; true to give up
 };
 
 /// Times: medians over the repeats of each layer within passes of the whole model, with the stage's own code, threads,

@@ -1,16 +1,18 @@
 // From a plan's words to a run's numbers.
 #include "apps/runner/apply_plan.hpp"
 
+#include "actors/profiler/measure_machine.hpp"
 #include "apps/runner/options.hpp"
 #include "kernels/check.hpp"
 #include "kernels/reorder_model.hpp"
+#include "kernels/text.hpp"
 
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 
 namespace penstock::apps {
 
@@ -35,14 +37,24 @@ std::vector<std::string> layer_names(const model& m) {
 
 } // namespace
 
-planner::plan read_plan_file(const std::filesystem::path& file) {
+std::string read_text_file(const std::string& option, const std::filesystem::path& file) {
+  errno = 0;
   std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf()))
-    throw error("--plan: cannot read " + file.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  if (!in.is_open() || in.bad() || errno != 0) // a folder opens, and fails when it is read
+    throw error(option + ": cannot read " + file.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
+  return text;
+}
+
+planner::plan read_plan_file(const std::filesystem::path& file) {
+  const auto text = read_text_file("--plan", file);
   return asking_the_planner([&] {
-    auto p = planner::plan_from_json(text.str(), file.string());
-    planner::check_plan(p);
+    auto p = planner::plan_from_json(text, file.string());
+    try {
+      planner::check_plan(p);
+    } catch (const std::invalid_argument& fault) {
+      throw std::invalid_argument(file.string() + ": " + fault.what());
+    }
     return p;
   });
 }
@@ -64,15 +76,33 @@ void apply_plan(const planner::plan& p, std::shared_ptr<const model>& net, actor
   run.recompute.clear();
   for (const auto& stage : p.stages)
     run.recompute.push_back(stage.recompute);
-  if (p.threads > 0 && run.threads == 0) run.threads = p.threads;
+  if (run.threads > 0) return;
+  if (p.threads > actors::usable_cores())
+    throw usage_error(
+        fmt::format("--plan: the plan has {} threads a worker, this machine {} cores; --threads says how many "
+                    "to use",
+                    p.threads, actors::usable_cores()));
+  run.threads = p.threads;
 }
 
-std::string plan_differences(const planner::plan& p, const std::string& model_description, std::int64_t batch) {
-  std::string text;
-  if (p.batch > 0 && p.batch != batch) text = fmt::format("batches of {} (here {})", p.batch, batch);
+int optimizer_copies(const optimizer_options& options) {
+  return options.name == "adamw" ? 2 : options.momentum > 0 ? 1 : 0;
+}
+
+std::string plan_differences(const planner::plan& p, const std::string& model_description,
+                             const actors::run_options& run) {
+  std::vector<std::string> differences;
+  if (p.batch > 0 && p.batch != run.batch)
+    differences.push_back(fmt::format("batches of {} (here {})", p.batch, run.batch));
   if (!p.model_options.empty() && p.model_options != model_description)
-    text += fmt::format("{}{} (here {})", text.empty() ? "" : " and ", p.model_options, model_description);
-  return text.empty() ? text : "the plan was made for " + text + ": its prediction does not hold";
+    differences.push_back(fmt::format("{} (here {})", p.model_options, model_description));
+  if (p.predicted && p.optimizer_copies != optimizer_copies(run.optimizer))
+    differences.push_back(fmt::format("an optimizer that keeps {} copies of the weights (here {})", p.optimizer_copies,
+                                      optimizer_copies(run.optimizer)));
+  if (p.threads > 0 && run.threads > 0 && p.threads != run.threads)
+    differences.push_back(fmt::format("{} threads a worker (here {})", p.threads, run.threads));
+  return differences.empty() ? ""
+                             : "the plan was made for " + join(differences, ", ") + ": its prediction does not hold";
 }
 
 std::vector<bool> parse_recompute(const std::string& text, std::size_t stages) {

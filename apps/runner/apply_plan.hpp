@@ -9,6 +9,9 @@
 
 namespace penstock::apps {
 
+/// A file's bytes. Throws penstock::error that names the option and the system's reason.
+std::string read_text_file(const std::string& option, const std::filesystem::path& file);
+
 /// Reads, parses and checks a plan's file. Throws usage_error for a plan that makes no sense, penstock::error for a
 /// file that cannot be read.
 planner::plan read_plan_file(const std::filesystem::path& file);
@@ -18,8 +21,13 @@ planner::plan read_plan_file(const std::filesystem::path& file);
 /// that are not there, gaps, devices that only exist in simulation.
 void apply_plan(const planner::plan& p, std::shared_ptr<const model>& net, actors::run_options& run);
 
-/// What is different between what the plan was made for and this run, for the log: batch, geometry. "" for nothing.
-std::string plan_differences(const planner::plan& p, const std::string& model_description, std::int64_t batch);
+/// Copies of the weights that an optimizer keeps as its state.
+int optimizer_copies(const optimizer_options& options);
+
+/// What is different between what the plan was made for and this run, for the log: batch, geometry, optimizer, threads.
+/// "" for nothing.
+std::string plan_differences(const planner::plan& p, const std::string& model_description,
+                             const actors::run_options& run);
 
 /// The stages marked in "none", "all" or "0,2". Throws usage_error that names --recompute.
 std::vector<bool> parse_recompute(const std::string& text, std::size_t stages);

@@ -3,18 +3,15 @@
 
 #include "actors/profiler/measure_machine.hpp"
 #include "actors/profiler/profile_model.hpp"
+#include "apps/runner/apply_plan.hpp"
 #include "kernels/check.hpp"
 #include "planner/explore/explore.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <optional>
 #include <set>
-#include <sstream>
 
 namespace penstock::apps {
 
@@ -41,6 +38,7 @@ planner::profile measure(const app_options& o, const std::shared_ptr<const model
   options.optimizer = o.run.optimizer;
   options.reference_kernels = o.run.reference_kernels;
   options.seed = o.run.seed;
+  options.should_stop = [&] { return !say(""); };
   std::string last;
   options.progress = [&](int done, int total, const std::string& what) {
     if (what == last) return say("");
@@ -60,18 +58,23 @@ planner::plan_request request_for(const app_options& o) {
   request.first_layers = o.cuts;
   request.keep_together = o.plan.keep_together;
   request.in_flight = o.plan.in_flight;
-  request.optimizer_copies = o.run.optimizer.name == "adamw" ? 2 : o.run.optimizer.momentum > 0 ? 1 : 0;
+  request.optimizer_copies = optimizer_copies(o.run.optimizer);
   request.synchronous_only = o.run.clip_norm > 0; // clipping needs the gradients of all stages at one version
   return request;
 }
 
 planner::cluster read_cluster(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf()))
-    throw error("--cluster: cannot read " + file.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
+  const auto text = read_text_file("--cluster", file);
   try {
-    return planner::cluster_from_toml(text.str(), file.string());
+    auto c = planner::cluster_from_toml(text, file.string());
+    for (const auto& type : c.devices) {
+      if (type.streaming)
+        throw usage_error("--cluster: device type '" + type.name + "' of " + file.string() + " can only be simulated");
+      if (type.threads > actors::usable_cores())
+        throw usage_error(fmt::format("--cluster: device type '{}' of {} has {} threads, this machine {} cores",
+                                      type.name, file.string(), type.threads, actors::usable_cores()));
+    }
+    return c;
   } catch (const std::invalid_argument& fault) {
     throw usage_error(fault.what());
   }

@@ -13,9 +13,9 @@
 
 namespace penstock::apps {
 
-/// Declares options ("--batch", or with a short name before: "-o,--output"), each bound to a variable that holds its default and must outlive this object. A later use of an
-/// option wins over an earlier one. Help that ends with "[words]" says the default in words; then the variable's first
-/// value means that nothing was given.
+/// Declares options ("--batch", or with a short name before: "-o,--output"), each bound to a variable that holds its
+/// default and must outlive this object. A later use of an option wins over an earlier one. Help that ends with
+/// "[words]" says the default in words; then the variable's first value means that nothing was given.
 class command_line {
 public:
   command_line(std::string program, std::string description);

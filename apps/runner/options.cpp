@@ -5,6 +5,7 @@
 #include "kernels/text.hpp"
 
 #include <cmath>
+#include <utility>
 
 namespace penstock::apps {
 
@@ -119,6 +120,13 @@ void read_choices(app_options& o, const option_texts& t, const command_line& lin
 }
 
 void read_pipeline(app_options& o, option_texts& t) {
+  if (!t.cuts.empty()) o.cuts = parse_words("--cuts", t.cuts);
+  if (o.plan.source == "auto") { // what is given is what the plan must keep; how many stages it has is not known yet
+    o.plan.in_flight = std::exchange(t.schedule.in_flight, "");
+    if (t.schedule.stages == 0 && t.schedule.replicas.empty() && !o.cuts.empty())
+      t.schedule.stages = static_cast<std::int64_t>(o.cuts.size()) + 1;
+    o.plan.stages = static_cast<int>(t.schedule.stages);
+  }
   const auto request = read_schedule_options(t.schedule);
   o.run.schedule = request.name;
   o.run.replicas = request.replicas;
@@ -126,7 +134,6 @@ void read_pipeline(app_options& o, option_texts& t) {
   o.run.in_flight = request.in_flight;
   o.run.window = request.window;
   t.schedule.stages = static_cast<std::int64_t>(request.replicas.size());
-  if (!t.cuts.empty()) o.cuts = parse_words("--cuts", t.cuts);
   const auto wanted = request.replicas.size() - 1;
   if (!o.cuts.empty() && o.cuts.size() != wanted)
     throw usage_error("--cuts: found " + std::to_string(o.cuts.size()) + " layers, wanted " + std::to_string(wanted) +
@@ -149,8 +156,8 @@ void refuse_beside_plan(const command_line& line, const std::vector<std::string>
 }
 
 // What a plan decides is not given beside it; what is given beside `auto` is what the plan must keep.
-void read_plan(app_options& o, const option_texts& t, const command_line& line) {
-  auto& plan = o.plan;
+void check_beside_plan(const app_options& o, const command_line& line) {
+  const auto& plan = o.plan;
   if (plan.source != "auto")
     refuse_beside_plan(line, {"--cluster", "--workers", "--keep-together", "--save-plan"},
                        "wanted --plan auto with it");
@@ -166,11 +173,15 @@ void read_plan(app_options& o, const option_texts& t, const command_line& line) 
     return;
   }
   refuse_beside_plan(line, {"--window", "--threads"}, "not for --plan auto, which decides it");
+}
+
+void read_plan(app_options& o, const command_line& line) {
+  auto& plan = o.plan;
+  if (plan.source != "auto") return;
   if (line.given("--schedule")) plan.schedules = {o.run.schedule};
   plan.fixes_replicas = line.given("--replicas");
-  if (line.given("--stages") || plan.fixes_replicas) plan.stages = static_cast<int>(o.run.replicas.size());
+  if (plan.fixes_replicas) plan.stages = static_cast<int>(o.run.replicas.size());
   plan.fixes_microbatches = line.given("--microbatches");
-  plan.in_flight = t.schedule.in_flight;
 }
 
 std::string config_of(const app_options& o, const command_line& line) {
@@ -211,6 +222,7 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
   }
   o.data_given = line.given("--data");
   read_choices(o, t, line);
+  check_beside_plan(o, line);
   read_pipeline(o, t);
   o.run.weights = t.weights;
   o.run.save_weights = t.save_weights;
@@ -219,7 +231,7 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
   o.run.trace = t.trace;
   o.metrics = t.metrics;
   check_fit(o);
-  read_plan(o, t, line);
+  read_plan(o, line);
   if (t.print_config) o.config = config_of(o, line);
   return o;
 }

@@ -4,6 +4,7 @@
 #include "apps/runner/apply_plan.hpp"
 #include "apps/runner/auto_plan.hpp"
 #include "apps/runner/network.hpp"
+#include "apps/runner/output_files.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 
@@ -71,9 +72,10 @@ void settle_pipeline(const app_options& o, const std::string& description,
     run.options.recompute = parse_recompute(o.recompute, o.run.replicas.size());
     return;
   }
+  if (!o.plan.save.empty()) check_output_file("--save-plan", o.plan.save);
   run.plan = o.plan.source == "auto" ? choose_plan(o, net, description, say) : read_plan_file(o.plan.source);
   apply_plan(*run.plan, net, run.options);
-  if (const auto note = plan_differences(*run.plan, description, o.run.batch); !note.empty()) {
+  if (const auto note = plan_differences(*run.plan, description, o.run); !note.empty()) {
     run.notes.push_back(note);
     run.plan->predicted.reset();
   }

@@ -74,6 +74,27 @@ void describe(const app_options& options, const prepared_run& run, const actors:
   say(plan_text(plan, run.steps_per_epoch, options));
 }
 
+// Nothing when a signal came while a plan was sought.
+std::optional<prepared_run> prepare_unless_stopped(const app_options& options, const plugin_registry& plugins,
+                                                   const actors::run_control& control) {
+  try {
+    return prepare(options, plugins, [&](const std::string& line) {
+      if (!line.empty()) say(line + "\n");
+      return !control.stop;
+    });
+  } catch (const error&) {
+    if (control.stop) return std::nullopt;
+    throw;
+  }
+}
+
+void save_plan(const app_options& options, const prepared_run& run) {
+  if (options.plan.save.empty()) return;
+  atomic_file file(options.plan.save);
+  file.write(planner::to_json(*run.plan));
+  file.commit();
+}
+
 int execute(const app_options& options) {
   const auto plugins = load_plugins(options.plugins);
   if (!options.config.empty()) {
@@ -82,21 +103,17 @@ int execute(const app_options& options) {
   }
   actors::run_control control;
   const signal_guard signals(control);
-  const auto run = prepare(options, plugins, [&](const std::string& line) {
-    if (!line.empty()) say(line + "\n");
-    return !control.stop;
-  });
+  const auto ready = prepare_unless_stopped(options, plugins, control);
+  if (!ready) return signal_guard::exit_code();
+  const auto& run = *ready;
   const auto plan = actors::plan_run(run.options, run.inputs);
   if (options.dry_run) {
+    save_plan(options, run);
     describe(options, run, plan);
     return done;
   }
   check_outputs(options);
-  if (!options.plan.save.empty()) {
-    atomic_file file(options.plan.save);
-    file.write(planner::to_json(*run.plan));
-    file.commit();
-  }
+  save_plan(options, run);
   if (control.stop) return signal_guard::exit_code();
   std::optional<metrics_file> metrics;
   if (!options.metrics.empty())

@@ -81,7 +81,8 @@ std::string why_not(const trial& t, const trial& winner) {
   if (in_flight_of(t) > in_flight_of(winner))
     return "as fast, with " + std::to_string(in_flight_of(t)) + " in flight instead of " +
            std::to_string(in_flight_of(winner));
-  return "as fast, holds " + bytes_text(t.peak_bytes) + " instead of " + bytes_text(winner.peak_bytes);
+  const auto holds = bytes_text(t.peak_bytes), wanted = bytes_text(winner.peak_bytes);
+  return holds == wanted ? "as fast" : "as fast, holds " + holds + " instead of " + wanted;
 }
 
 using indices = std::vector<std::size_t>;

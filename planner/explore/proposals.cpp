@@ -25,6 +25,8 @@ constexpr int most_replicas_counted_singly = 64;
 // Which links a stage spans depends on every stage after it, which search_flat pays for in time cubic in the devices.
 constexpr int most_devices_on_levels = 64;
 constexpr int most_devices_on_one_level = 512;
+constexpr int most_devices_at_once = 128;
+constexpr int most_devices_in_blocks = 4096;
 // Above any model's memory.
 constexpr double most_bytes = 1e16;
 constexpr double excess_tolerance = 1e-3;
@@ -167,10 +169,30 @@ private:
     // What two searches find is named after the narrower one.
     if (how.search.charge == update_charge::every_minibatch) append(search_two_buffer(model));
     if (c.levels.size() > 1 && has_full_levels(c) && how.schedule != fbp_schedule) append(search_hierarchical(model));
-    if (c.levels.size() == 1 || c.device_count() <= most_devices_on_levels)
+    if (c.levels.size() == 1 && c.device_count() > most_devices_at_once)
+      append(search_in_blocks(how, c, model));
+    else if (c.levels.size() == 1 || c.device_count() <= most_devices_on_levels)
       append(search_flat(model));
     else if (found.empty() || c.device_count() <= most_devices_on_one_level)
       append(search_as_one_level(how, c, model));
+    return found;
+  }
+
+  /// A large flat cluster as blocks of devices joined by the same links: the hierarchical search takes them level by
+  /// level. The few devices beyond the last full block stay idle; data parallelism has them all.
+  std::vector<candidate> search_in_blocks(const setting& how, cluster c, const stage_cost& model) const {
+    auto found = std::vector<candidate>{};
+    if (c.devices.size() != 1) return found;
+    const auto used = std::min(c.device_count(), most_devices_in_blocks);
+    const auto block = static_cast<int>(std::sqrt(used));
+    c.devices.front().count = block * (used / block);
+    auto outer = c.levels.front();
+    outer.group = used / block;
+    c.levels.front().group = block;
+    c.levels.push_back(outer);
+    const stage_cost blocks(e_.model, e_.graph, c, how.search);
+    for (auto& what : search_hierarchical(blocks))
+      if (model.complete(what)) found.push_back(std::move(what));
     return found;
   }
 

@@ -110,6 +110,11 @@ void check_measurement(const profile& p, const measurement& m) {
       check_number(m.layers[i].*field.value, field.most, what + field.name);
     if (!m.update_seconds.empty()) check_number(m.update_seconds[i], most_seconds, what + "update_seconds");
   }
+  const bool takes_time =
+      std::any_of(m.layers.begin(), m.layers.end(),
+                  [](const layer_cost& c) { return c.forward_seconds > 0 || c.backward_seconds > 0; }) ||
+      std::any_of(p.layers.begin(), p.layers.end(), [](const profile_layer& l) { return l.forward_flops > 0; });
+  if (!takes_time) refuse(which + ": no layer takes any time, wanted one at least that does");
 }
 
 /// The measurements that answer for a worker with that many threads, by size.
