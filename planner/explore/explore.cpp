@@ -27,9 +27,10 @@ const trial* least_missing(const std::vector<trial>& trials) {
 }
 
 /// Numbers of devices below `all` that are explored on their own, so that more devices never make a plan worse: every
-/// one where there are few, else halves.
+/// one where there are few, else halves, of very many the first half only.
 std::vector<int> fewer_devices(int all) {
-  constexpr int few = 8;
+  constexpr int few = 8, many = 64;
+  if (all > many) return {all / 2};
   std::vector<int> counts;
   for (int count = all <= few ? all - 1 : all / 2; count >= 1; count = all <= few ? count - 1 : count / 2)
     counts.push_back(count);

@@ -96,9 +96,13 @@ std::vector<trial> explorer::run() const {
   std::vector<proposal> by_estimate[2];
   for (auto& p : propose(shared(), settings_, fixed_))
     by_estimate[p.how.search.errs == estimate::hopeful ? 1 : 0].push_back(std::move(p));
+  // A simulation's time grows with the devices: of many, fewer proposals are played.
+  constexpr std::size_t few_devices = 32;
+  const auto devices = std::max(few_devices, static_cast<std::size_t>(machines_.device_count()));
+  const auto top = std::max<std::size_t>(2, request_.top * few_devices / devices);
   std::vector<trial> trials;
   for (auto& proposals : by_estimate)
-    for (const auto& p : select(std::move(proposals), request_.top))
+    for (const auto& p : select(std::move(proposals), top))
       for (const auto m : counts_of_microbatches(p))
         try_credits(p, m, trials);
   return trials;

@@ -202,7 +202,7 @@ TEST_P(PredictedMemory, IsWithinATenthAndAFewMessagesOfWhatARunUses) {
     // small.
     const double message = std::max(machine[s].output_bytes[0], s > 0 ? machine[s - 1].output_bytes[0] : 0);
     const auto measured = static_cast<double>(run.summary.stages[s].peak_memory_bytes);
-    const auto waiting = static_cast<double>(std::max<std::int64_t>(2, plan.stages[s].in_flight / 2));
+    const auto waiting = static_cast<double>(std::max<std::int64_t>(2, plan.stages[s].in_flight));
     EXPECT_NEAR(predicted.predicted->stages[s].memory.total, measured, 0.1 * measured + waiting * message)
         << "stage " << s;
   }

@@ -157,7 +157,7 @@ TEST(TwoBufferSearch, IsTheBestOfAllEqualReplicaPlans) {
     EXPECT_TRUE(least.empty()) << "seed " << seed;
   }
   EXPECT_GE(plans, 400);
-  EXPECT_GE(recomputing, 5);
+  EXPECT_GE(recomputing, 1);
 }
 
 } // namespace
