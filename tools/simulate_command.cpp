@@ -47,13 +47,29 @@ void declare(apps::command_line& line, simulate_texts& texts, planner::machine_o
   line.flag("--json", texts.json, "The figures as JSON instead");
 }
 
-/// The plan with its prediction, and so with a machine to play it on.
-planner::plan priced_plan(const simulate_texts& texts) {
+/// One line for each stage that needs more than its devices have.
+std::string what_is_too_large(const planner::plan& p, const planner::cluster& c) {
+  std::string text;
+  for (std::size_t s = 0; s < p.stages.size(); ++s) {
+    const auto device = c.device_named(p.stages[s].devices.front());
+    const auto limit = c.devices[static_cast<std::size_t>(c.type_of(device))].memory_bytes;
+    const auto needed = p.predicted->stages[s].memory.total;
+    if (limit > 0 && needed > limit)
+      text += "does not fit: stage " + std::to_string(s) + " needs " + bytes_text(needed) + ", its devices have " +
+              bytes_text(limit) + "\n";
+  }
+  return text;
+}
+
+/// The plan with its prediction, and so with a machine to play it on. `remark` gets what the figures do not say.
+planner::plan priced_plan(const simulate_texts& texts, std::string& remark) {
   auto plan = read_plan(texts.plan);
   if (!texts.profile.empty()) {
     const auto profile = read_profile(texts.profile, texts.graph_samples);
     const auto cluster = read_cluster_options(texts.cluster);
-    return naming(texts.plan, [&] { return planner::predict(plan, profile, cluster); });
+    plan = naming(texts.plan, [&] { return planner::predict(plan, profile, cluster); });
+    remark = what_is_too_large(plan, cluster);
+    return plan;
   }
   if (is_given(texts.cluster)) throw usage_error("--profile: not given, wanted it beside --cluster or --workers");
   if (!plan.predicted || !plan.predicted->costs)
@@ -175,7 +191,8 @@ int simulate_command(std::span<const std::string> arguments) {
   }
   if (texts.plan.empty()) throw usage_error("simulate: wanted a plan's file: penstock simulate PLAN");
   if (!texts.trace.empty()) apps::check_output_file("--trace", texts.trace);
-  const auto plan = priced_plan(texts);
+  std::string remark;
+  const auto plan = priced_plan(texts, remark);
   if (plan.schedule == "fbp-as")
     throw usage_error(texts.plan + ": fbp-as runs forward and backward at once, which no list of actions says; what is "
                                    "predicted of it stands in the plan");
@@ -196,11 +213,11 @@ int simulate_command(std::span<const std::string> arguments) {
     return 0;
   }
   std::printf("%s\n%s, %lld minibatches: step %s (predicted %s), bubble %s, %s with filling and draining; %s a "
-              "minibatch\n\n%s\n%s",
+              "minibatch\n%s\n%s\n%s",
               describe_stages(plan).c_str(), schedule.name.c_str(), static_cast<long long>(schedule.minibatches),
               seconds_text(run.step_seconds).c_str(), seconds_text(plan.predicted->step_seconds).c_str(),
               apps::percent_text(bubble, 1).c_str(), apps::percent_text(std::max(0.0, run.bubble()), 1).c_str(),
-              bytes_text(bytes).c_str(), picture(schedule, run, texts.columns).c_str(),
+              bytes_text(bytes).c_str(), remark.c_str(), picture(schedule, run, texts.columns).c_str(),
               stage_table(schedule, run, busy).c_str());
   return 0;
 }

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <unistd.h>
 
 namespace penstock::actors {
 
@@ -43,7 +42,7 @@ trace_encoder::trace_encoder(trace_header header) : header_(std::move(header)) {
   header_.complete = false;
 }
 
-void trace_encoder::begin(std::string& out, std::int64_t now_ns) {
+void trace_encoder::begin(std::string& out, std::int64_t now_ns, std::int32_t process_id) {
   // Uuids only have to differ within a file and, for traces that are merged, between runs.
   next_uuid_ = static_cast<std::uint64_t>(now_ns) << 16U;
   process_uuid_ = ++next_uuid_;
@@ -55,7 +54,7 @@ void trace_encoder::begin(std::string& out, std::int64_t now_ns) {
       d.add_uint64(te::descriptor::uuid, process_uuid_);
       d.add_int32(te::descriptor::child_ordering, te::descriptor::explicit_order);
       pbf_writer process(d, te::descriptor::process);
-      process.add_int32(te::process::pid, static_cast<std::int32_t>(::getpid()));
+      process.add_int32(te::process::pid, process_id);
       process.add_string(te::process::name, "penstock");
     }
     pbf_writer interned(p.packet, te::packet::interned);

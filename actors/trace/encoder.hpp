@@ -19,7 +19,7 @@ class trace_encoder {
 public:
   explicit trace_encoder(trace_header header);
   /// The process, a track for each replica, the interned names and the header.
-  void begin(std::string& out, std::int64_t now_ns);
+  void begin(std::string& out, std::int64_t now_ns, std::int32_t process_id);
   /// Give records in the order of end_ns, else lanes multiply.
   void add(std::string& out, const trace_record& r);
   /// The header again, with what is known at the end.

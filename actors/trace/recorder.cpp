@@ -16,6 +16,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -69,7 +70,7 @@ struct trace_recorder::implementation {
     if (!file)
       throw error("cannot write trace file '" + file_name.string() + "': " + std::generic_category().message(errno));
     std::setvbuf(file.get(), nullptr, _IONBF, 0); // whole batches are handed over at once
-    encoder.begin(bytes, now_ns());
+    encoder.begin(bytes, now_ns(), static_cast<std::int32_t>(::getpid()));
     write();
     thread = std::thread([this] { run(); });
   }

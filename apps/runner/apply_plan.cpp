@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 namespace penstock::apps {
 
@@ -40,10 +40,11 @@ std::vector<std::string> layer_names(const model& m) {
 std::string read_text_file(const std::string& option, const std::filesystem::path& file) {
   errno = 0;
   std::ifstream in(file, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  if (!in.is_open() || in.bad() || errno != 0) // a folder opens, and fails when it is read
+  std::ostringstream text;
+  text << in.rdbuf();              // of an empty file nothing is taken, which only sets failbit
+  if (!in.is_open() || text.bad()) // a folder opens, and fails when it is read
     throw error(option + ": cannot read " + file.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
-  return text;
+  return text.str();
 }
 
 planner::plan read_plan_file(const std::filesystem::path& file) {

@@ -104,6 +104,25 @@ TEST_F(PlanOption, KeepsWhatIsGivenBesideAuto) {
     EXPECT_THAT(s["first_layer"].get<std::string>(), Not(testing::AnyOf("relu2", "pool2", "flatten", "fc1")));
 }
 
+TEST_F(PlanOption, TakesCutsAndCreditsAsPinsWithoutAStageCount) {
+  const auto result = run({"--plan", "auto", "--cuts", "fc1", "--in-flight", "3,1", "--schedule", "pipedream",
+                           "--dry-run", "--save-plan", "found.json", "--batch", "8"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  const auto plan = json::parse(read_text(folder_.path() / "found.json")); // a dry run saves what it was asked to save
+  ASSERT_EQ(plan["stages"].size(), 2U);
+  EXPECT_EQ(plan["stages"][1]["first_layer"], "fc1");
+  EXPECT_EQ(plan["stages"][0]["in_flight"], 3);
+}
+
+TEST_F(PlanOption, SaysWhatAPredictionWasNotMadeFor) {
+  ASSERT_EQ(run({"--plan", "auto", "--save-plan", "found.json", "--dry-run", "--batch", "8"}).exit_code, 0);
+  const auto result = run({"--plan", "found.json", "--batch", "16", "--optimizer", "adamw", "--steps", "2"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("batches of 8 (here 16)"), HasSubstr("1 copies of the weights (here 2)"),
+                                   HasSubstr("prediction does not hold")));
+  EXPECT_THAT(result.output, Not(HasSubstr("predicted / measured")));
+}
+
 TEST_F(PlanOption, RefusesPlansThatDoNotFitTheModel) {
   auto plan = two_stages();
   plan["model"] = "vgg16";
@@ -146,6 +165,15 @@ TEST_F(PlanOption, RefusesWhatThePlanDecides) {
   expect_refusal({"--plan", "auto", "--stages", "40"}, {"40"});
   std::ofstream(folder_.path() / "bad.json") << "{";
   expect_refusal({"--plan", "bad.json"}, {"bad.json"});
+  std::ofstream(folder_.path() / "empty.json") << "";
+  expect_refusal({"--plan", "empty.json"}, {"empty.json"});
+  expect_refusal({"--plan", folder_.path().string()}, {"--plan"}, 1);
+  expect_refusal({"--plan", file, "--cuts", "fc1"}, {"--cuts", "decides it"});
+  expect_refusal({"--plan", file, "--in-flight", "1,1"}, {"--in-flight", "decides it"});
+  expect_refusal({"--plan", "auto", "--save-plan", "no/such/folder.json"}, {"--save-plan"}, 1);
+  auto many = two_stages();
+  many["threads"] = 4096;
+  expect_refusal({"--plan", write(many, "many.json")}, {"4096", "cores"});
 }
 
 TEST_F(PlanOption, RecomputesTheStagesNamed) {
