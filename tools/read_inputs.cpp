@@ -1,55 +1,28 @@
 // Files into the planner's words.
 #include "tools/read_inputs.hpp"
 
+#include "apps/runner/text_file.hpp"
 #include "kernels/check.hpp"
 #include "planner/profile/wording.hpp"
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <vector>
 
 namespace penstock::tools {
 
-namespace {
-
-constexpr std::uintmax_t largest_file = 256'000'000;
-
-[[noreturn]] void cannot_read(const std::string& file, int code) {
-  throw error("cannot read " + file + ": " + std::strerror(code != 0 ? code : EIO));
-}
-
-} // namespace
-
-std::string read_text(const std::string& file) {
-  std::error_code failure;
-  if (std::filesystem::is_directory(file, failure)) cannot_read(file, EISDIR);
-  errno = 0;
-  std::ifstream in(file, std::ios::binary);
-  if (!in) cannot_read(file, errno);
-  std::string text;
-  std::vector<char> part(1 << 16);
-  while (in.read(part.data(), static_cast<std::streamsize>(part.size())), in.gcount() > 0) {
-    text.append(part.data(), static_cast<std::size_t>(in.gcount()));
-    if (text.size() > largest_file)
-      throw std::invalid_argument(file + ": found more than 256 MB, wanted a smaller file");
-  }
-  if (in.bad()) cannot_read(file, errno);
-  return text;
-}
+namespace {} // namespace
 
 planner::profile read_profile(const std::string& file, std::int64_t graph_samples) {
-  const auto text = read_text(file);
+  const auto text = apps::read_text_file(file);
   const auto first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf"); // the last three: a byte order mark
   if (first == std::string::npos || text[first] == '{') return planner::read_profile(text, file);
   return planner::profile_from_graph(text, file, graph_samples);
 }
 
 planner::cluster read_cluster(const std::string& file) {
-  auto cluster = planner::cluster_from_toml(read_text(file), file);
+  auto cluster = planner::cluster_from_toml(apps::read_text_file(file), file);
   const auto folder = std::filesystem::path(file).parent_path();
   for (auto& type : cluster.devices)
     if (!type.profile_name.empty())
@@ -59,7 +32,7 @@ planner::cluster read_cluster(const std::string& file) {
 }
 
 planner::plan read_plan(const std::string& file) {
-  auto plan = planner::plan_from_json(read_text(file), file);
+  auto plan = planner::plan_from_json(apps::read_text_file(file), file);
   naming(file, [&] { planner::check_plan(plan); });
   return plan;
 }

@@ -15,9 +15,6 @@ namespace penstock::tools {
 /// All throw penstock::error when a file cannot be read, and std::invalid_argument, one line that begins with the
 /// file's name, when what is in it makes no sense.
 
-/// A whole file. Refuses what is far larger than any file of ours (256 MB).
-std::string read_text(const std::string& file);
-
 /// A profile as `penstock profile` writes it, or PipeDream's graph.txt, which was made with minibatches of
 /// `graph_samples`.
 planner::profile read_profile(const std::string& file, std::int64_t graph_samples);

@@ -3,16 +3,12 @@
 
 #include "actors/profiler/measure_machine.hpp"
 #include "apps/runner/options.hpp"
+#include "apps/runner/text_file.hpp"
 #include "kernels/check.hpp"
 #include "kernels/reorder_model.hpp"
 #include "kernels/text.hpp"
 
 #include <fmt/format.h>
-
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 
 namespace penstock::apps {
 
@@ -37,18 +33,8 @@ std::vector<std::string> layer_names(const model& m) {
 
 } // namespace
 
-std::string read_text_file(const std::string& option, const std::filesystem::path& file) {
-  errno = 0;
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();              // of an empty file nothing is taken, which only sets failbit
-  if (!in.is_open() || text.bad()) // a folder opens, and fails when it is read
-    throw error(option + ": cannot read " + file.string() + ": " + std::strerror(errno != 0 ? errno : EIO));
-  return text.str();
-}
-
 planner::plan read_plan_file(const std::filesystem::path& file) {
-  const auto text = read_text_file("--plan", file);
+  const auto text = read_text_file(file.string());
   return asking_the_planner([&] {
     auto p = planner::plan_from_json(text, file.string());
     try {

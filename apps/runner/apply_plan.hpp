@@ -9,9 +9,6 @@
 
 namespace penstock::apps {
 
-/// A file's bytes. Throws penstock::error that names the option and the system's reason.
-std::string read_text_file(const std::string& option, const std::filesystem::path& file);
-
 /// Reads, parses and checks a plan's file. Throws usage_error for a plan that makes no sense, penstock::error for a
 /// file that cannot be read.
 planner::plan read_plan_file(const std::filesystem::path& file);

@@ -4,6 +4,7 @@
 #include "actors/profiler/measure_machine.hpp"
 #include "actors/profiler/profile_model.hpp"
 #include "apps/runner/apply_plan.hpp"
+#include "apps/runner/text_file.hpp"
 #include "kernels/check.hpp"
 #include "planner/explore/explore.hpp"
 
@@ -64,7 +65,7 @@ planner::plan_request request_for(const app_options& o) {
 }
 
 planner::cluster read_cluster(const std::filesystem::path& file) {
-  const auto text = read_text_file("--cluster", file);
+  const auto text = read_text_file(file.string());
   try {
     auto c = planner::cluster_from_toml(text, file.string());
     for (const auto& type : c.devices) {

@@ -167,7 +167,7 @@ TEST_F(PlanOption, RefusesWhatThePlanDecides) {
   expect_refusal({"--plan", "bad.json"}, {"bad.json"});
   std::ofstream(folder_.path() / "empty.json") << "";
   expect_refusal({"--plan", "empty.json"}, {"empty.json"});
-  expect_refusal({"--plan", folder_.path().string()}, {"--plan"}, 1);
+  expect_refusal({"--plan", folder_.path().string()}, {"cannot read", "directory"}, 1);
   expect_refusal({"--plan", file, "--cuts", "fc1"}, {"--cuts", "decides it"});
   expect_refusal({"--plan", file, "--in-flight", "1,1"}, {"--in-flight", "decides it"});
   expect_refusal({"--plan", "auto", "--save-plan", "no/such/folder.json"}, {"--save-plan"}, 1);
