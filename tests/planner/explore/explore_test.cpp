@@ -283,7 +283,8 @@ protected:
     return *p;
   }
   void SetUp() override {
-    if (!published_profile("vgg16", 1)) GTEST_SKIP() << "PipeDream's profiles are not here";
+    if (!published_profile("vgg16", 1))
+      GTEST_SKIP() << "no pipedream-profiles/vgg16.txt under PENSTOCK_SHARED or shared/";
   }
 };
 

@@ -3,6 +3,7 @@
 #include "planner/explore/stage_sums.hpp"
 #include "planner/machine.hpp"
 #include "planner/search/layer_graph.hpp"
+#include "tests/planner/profile/refusal.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,15 +20,6 @@ using ::testing::DoubleEq;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string fault_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const std::invalid_argument& fault) {
-    return fault.what();
-  }
-  return "";
-}
 
 /// Layers a, b, c, ... one after the other. Of one sample each takes 1 s forward and 2 s backward, makes 10 bytes,
 /// keeps 10 and weighs 100.
@@ -88,7 +80,7 @@ TEST(Predict, PlacesWhatThePlanLeavesOpen) {
   EXPECT_EQ(made.stages[0].in_flight, 2);
   EXPECT_THAT(made.stages[0].devices, ElementsAre("device:0", "device:1", "device:2"));
   EXPECT_THAT(made.stages[1].devices, ElementsAre("device:3"));
-  EXPECT_EQ(fault_of([&] { check_plan(made); }), "");
+  EXPECT_EQ(refusal([&] { check_plan(made); }), "");
 }
 
 TEST(Predict, FlushesCostTheClosedForm) {
@@ -222,7 +214,7 @@ TEST(MachineOf, RefusesWhatDoesNotFitTogether) {
   const auto p = chain(4);
   const auto c = flat_cluster(4, 100);
   const auto refused = [&](const plan& given, const profile& of, const cluster& on) {
-    return fault_of([&] { machine_of(given, of, on); });
+    return refusal([&] { machine_of(given, of, on); });
   };
   auto given = plan_of(p, {2, 2}, {1, 1});
   given.model = "vgg16";

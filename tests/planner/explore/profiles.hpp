@@ -3,12 +3,9 @@
 
 #include "planner/cluster/cluster.hpp"
 #include "planner/profile/profile.hpp"
+#include "tests/support/published_graph.hpp"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -64,21 +61,11 @@ inline profile resnet_like(std::int64_t samples = 32) {
   return chain_of(layers, samples, 20e6);
 }
 
-/// One of PipeDream's, through PENSTOCK_SHARED or a `shared` folder beside or above the sources; none where absent.
+/// One of PipeDream's; none where they are absent.
 inline std::optional<profile> published_profile(const std::string& name, std::int64_t samples) {
-  std::vector<std::filesystem::path> places;
-  if (const auto* given = std::getenv("PENSTOCK_SHARED")) places.emplace_back(given);
-  for (auto folder = std::filesystem::path(__FILE__).parent_path(); folder.has_relative_path();
-       folder = folder.parent_path())
-    places.push_back(folder / "shared");
-  for (const auto& place : places) {
-    std::ifstream file(place / "data" / "pipedream-profiles" / (name + ".txt"));
-    if (!file) continue;
-    std::ostringstream text;
-    text << file.rdbuf();
-    return profile_from_graph(text.str(), name + ".txt", samples);
-  }
-  return std::nullopt;
+  const auto text = test::published_graph(name);
+  if (!text) return std::nullopt;
+  return profile_from_graph(*text, name + ".txt", samples);
 }
 
 /// Two levels of links.

@@ -1,6 +1,7 @@
 // Plans as text: nothing is lost, little must be said, and every fault is named by its key.
 #include "planner/plan/plan.hpp"
 #include "tests/planner/plan/example_plan.hpp"
+#include "tests/planner/profile/refusal.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,17 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-std::string fault_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const std::invalid_argument& fault) {
-    return fault.what();
-  }
-  return "";
-}
-
 std::string fault_in(const std::string& text) {
-  return fault_of([&] { plan_from_json(text, "plan.json"); });
+  return refusal([&] { plan_from_json(text, "plan.json"); });
 }
 
 std::string replaced(std::string text, const std::string& what, const std::string& by) {
@@ -100,7 +92,7 @@ TEST(PlanJson, NeedsOnlyStages) {
   EXPECT_EQ(p.stages[1].in_flight, 0);
   EXPECT_TRUE(p.stages[1].devices.empty());
   EXPECT_FALSE(p.predicted);
-  EXPECT_EQ(fault_of([&] { check_plan(p); }), "");
+  EXPECT_EQ(refusal([&] { check_plan(p); }), "");
   EXPECT_EQ(to_json(plan_from_json(to_json(p), "plan.json")), to_json(p));
 }
 

@@ -1,15 +1,10 @@
 // PipeDream's graph.txt: small ones here, the published ones where they lie beside the sources.
 #include "tests/planner/profile/example_profile.hpp"
 #include "tests/planner/profile/refusal.hpp"
+#include "tests/support/published_graph.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <optional>
-#include <sstream>
 
 namespace penstock::planner {
 namespace {
@@ -152,23 +147,6 @@ TEST(ProfileFromGraph, MutatedFilesAreReadOrRefusedAndNothingElse) {
   EXPECT_LT(read, 7'500);
 }
 
-/// One of PipeDream's own; none where they are absent.
-std::optional<std::string> published(const std::string& name) {
-  std::vector<std::filesystem::path> places;
-  if (const auto* given = std::getenv("PENSTOCK_SHARED")) places.emplace_back(given);
-  for (auto folder = std::filesystem::path(__FILE__).parent_path(); folder.has_relative_path();
-       folder = folder.parent_path())
-    places.push_back(folder / "shared");
-  for (const auto& place : places) {
-    std::ifstream file(place / "data" / "pipedream-profiles" / (name + ".txt"));
-    if (!file) continue;
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
-  return std::nullopt;
-}
-
 struct published_facts {
   std::string name;
   std::size_t layers = 0;
@@ -184,7 +162,7 @@ class PublishedProfile : public testing::TestWithParam<published_facts> {};
 
 TEST_P(PublishedProfile, SumsAreThePublishedPlanners) {
   const auto& wanted = GetParam();
-  const auto text = published(wanted.name);
+  const auto text = test::published_graph(wanted.name);
   if (!text) GTEST_SKIP() << "no pipedream-profiles/" << wanted.name << ".txt under PENSTOCK_SHARED or shared/";
   const auto p = read_profile(*text, wanted.name + ".txt");
   EXPECT_EQ(p.model, wanted.name);
