@@ -1,5 +1,7 @@
 // Runs segments with actors: one actor system, one coordinator, and this thread waiting for them.
 #include "actors/coordinator_actor.hpp"
+#include "actors/ranks/channels.hpp"
+#include "actors/ranks/job.hpp"
 #include "actors/run_plan.hpp"
 #include "kernels/check.hpp"
 
@@ -30,9 +32,11 @@ public:
   explicit actors_executor(run_services& services);
   ~actors_executor() override;
   std::int64_t train(segment_run_ptr run) override;
-  loss_metrics evaluate(const dataset& data, std::int64_t batch) override;
+  loss_metrics evaluate(const dataset& data, std::int64_t batch,
+                        const std::vector<std::vector<tensor>>& states) override;
 
 private:
+  void connect(const job& ranks);
   void finish_streams();
   template <class Message, class Take>
   void await(Take take);
@@ -43,15 +47,37 @@ private:
   caf::scoped_actor self_;
   caf::actor coordinator_;
   context_ptr context_;
+  std::shared_ptr<gate> gate_;
+  std::int64_t evaluations_ = 0;
 };
 
 actors_executor::actors_executor(run_services& services)
     : services_(services), system_(config_), self_(system_), coordinator_(spawn_coordinator(system_)),
       context_(new actor_context{services, coordinator_}) {
-  caf::anon_send(coordinator_, start_run_msg{context_, planner::resolve_schedule(request_of(services.options, 1))});
+  if (services.inputs.ranks != nullptr) gate_ = std::make_shared<gate>(context_);
+  caf::anon_send(coordinator_,
+                 start_run_msg{context_, planner::resolve_schedule(request_of(services.options, 1)), gate_});
+  if (services.inputs.ranks != nullptr) connect(*services.inputs.ranks);
+}
+
+// From here on what other ranks say reaches the coordinator and the gate, both of which wait for who is not there yet.
+void actors_executor::connect(const job& ranks) {
+  ranks.control.on_message(note_topic, [to = coordinator_](int, std::string_view text) {
+    try {
+      caf::anon_send(to, decode_note(text));
+    } catch (const error& e) {
+      caf::anon_send(to, failure_msg{"coordinator", e.what()});
+    }
+  });
+  ranks.data.listen(actor_channel, gate_);
 }
 
 actors_executor::~actors_executor() {
+  if (const auto* ranks = services_.inputs.ranks) {
+    ranks->data.listen(actor_channel, nullptr);
+    ranks->control.on_message(note_topic, {});
+    gate_->close();
+  }
   caf::anon_send_exit(coordinator_, caf::exit_reason::user_shutdown);
   coordinator_ = nullptr;
   context_->coordinator = nullptr;
@@ -63,7 +89,8 @@ actors_executor::~actors_executor() {
 void actors_executor::finish_streams() {
   constexpr auto patience = std::chrono::seconds(10);
   for (auto& s : services_.parts.stages)
-    for (auto& r : s.replicas) {
+    for (const int local : s.local) {
+      auto& r = s.replicas[static_cast<std::size_t>(local)];
       auto done = std::make_shared<std::promise<void>>();
       auto finished = done->get_future();
       r.work->post([](backend&) {}, [done](std::exception_ptr) { done->set_value(); });
@@ -77,7 +104,7 @@ void actors_executor::finish_streams() {
 template <class Message, class Take>
 void actors_executor::await(Take take) {
   bool answered = false;
-  bool drained = false;
+  int waited = 0;
   std::string failure;
   while (!answered) {
     self_->receive(
@@ -91,12 +118,17 @@ void actors_executor::await(Take take) {
         },
         caf::after(std::chrono::milliseconds(20)) >>
             [&] {
-              if (drained || !(services_.control.stop || services_.control.checkpoint)) return;
-              drained = true;
-              caf::anon_send(coordinator_, drain_msg{});
+              if (const auto* ranks = services_.inputs.ranks)
+                if (const auto cause = ranks->control.failure()) throw job_ended(*cause);
+              if (!(services_.control.stop || services_.control.checkpoint)) return;
+              // Again and again: rank 0 may not have begun the segment yet.
+              if (waited++ % 10 == 0) caf::anon_send(coordinator_, drain_msg{});
             });
   }
-  if (!failure.empty()) throw error(failure);
+  if (failure.empty()) return;
+  if (const auto* ranks = services_.inputs.ranks)
+    if (const auto cause = ranks->control.failure()) throw job_ended(*cause);
+  throw error(failure);
 }
 
 std::int64_t actors_executor::train(segment_run_ptr run) {
@@ -106,8 +138,10 @@ std::int64_t actors_executor::train(segment_run_ptr run) {
   return trained;
 }
 
-loss_metrics actors_executor::evaluate(const dataset& data, std::int64_t batch) {
-  caf::anon_send(coordinator_, start_evaluation_msg{&data, batch, caf::actor_cast<caf::actor>(self_)});
+loss_metrics actors_executor::evaluate(const dataset& data, std::int64_t batch,
+                                       const std::vector<std::vector<tensor>>& states) {
+  caf::anon_send(coordinator_,
+                 start_evaluation_msg{&data, batch, evaluations_++, states, caf::actor_cast<caf::actor>(self_)});
   loss_metrics total;
   await<evaluated_msg>([&](const evaluated_msg& m) { total = m.total; });
   return total;

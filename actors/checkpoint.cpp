@@ -47,30 +47,15 @@ void put_in_place(const fs::path& writing, const fs::path& final_folder) {
   fs::remove_all(writing);
 }
 
-named_tensors stage_tensors(pipeline& p, stage_unit& s, memory_pool& pool, const named_tensors& weights) {
-  named_tensors all;
-  for (const auto& parameter : s.layers->parameters())
-    all["weights/" + parameter.name] = weights.at(parameter.name);
-  for (auto& [name, t] : plain_optimizer_state(p, s, pool))
-    all["optimizer/" + name] = t;
-  for (std::size_t r = 0; r < s.replicas.size(); ++r)
-    for (std::size_t i = 0; i < s.layers->states().size(); ++i)
-      all["state/" + std::to_string(r) + "/" + s.layers->states()[i].name] = s.replicas[r].states[i];
-  return all;
-}
-
-json stage_entry(const stage_unit& s, const fs::path& file) {
-  json steps = json::object();
-  for (std::size_t i = 0; i < s.optimizer_states.size(); ++i)
-    steps[s.layers->parameters()[i].name] = s.optimizer_states[i].step;
+json stage_entry(const stage_snapshot& s, const fs::path& file) {
   return {{"file", file.filename().string()},
           {"bytes", fs::file_size(file)},
           {"sha256", sha256_of_file(file)},
-          {"first_layer", s.layers->whole().layers()[static_cast<std::size_t>(s.layers->first())].name},
-          {"layers", s.layers->last() - s.layers->first()},
-          {"replicas", s.replicas.size()},
-          {"version", s.weights->version},
-          {"optimizer_steps", steps}};
+          {"first_layer", s.first_layer},
+          {"layers", s.layers},
+          {"replicas", s.replicas},
+          {"version", s.version},
+          {"optimizer_steps", s.optimizer_steps}};
 }
 
 // Older complete checkpoints and leftovers of a run that died while writing.
@@ -88,18 +73,16 @@ void prune(const fs::path& dir, const fs::path& newest) {
     fs::remove_all(complete[i]);
 }
 
-fs::path write_into(pipeline& p, const checkpoint_position& at, const fs::path& dir) {
+fs::path write_into(const std::vector<stage_snapshot>& all, const checkpoint_position& at, const fs::path& dir) {
   fs::create_directories(dir);
   const auto name = folder_name(at.step);
   const auto writing = dir / (".writing-" + name);
   fs::remove_all(writing);
   fs::create_directory(writing);
-  memory_pool pool;
-  const auto weights = plain_weights(p, pool);
   json stages = json::array();
-  for (auto& s : p.stages) {
-    const auto file = writing / ("stage-" + std::to_string(s.index) + ".safetensors");
-    write_safetensors(file, stage_tensors(p, s, pool, weights));
+  for (const auto& s : all) {
+    const auto file = writing / ("stage-" + std::to_string(stages.size()) + ".safetensors");
+    write_safetensors(file, s.tensors);
     stages.push_back(stage_entry(s, file));
   }
   const json manifest{{"format", format_version}, {"model", at.model}, {"optimizer", at.optimizer},
@@ -121,13 +104,14 @@ fs::path write_into(pipeline& p, const checkpoint_position& at, const fs::path& 
 
 } // namespace
 
-fs::path write_checkpoint(pipeline& p, const checkpoint_position& at, const fs::path& dir) {
+fs::path write_checkpoint(const std::vector<stage_snapshot>& stages, const checkpoint_position& at,
+                          const fs::path& dir) {
   const auto clean_up = [&] { // a full disk leaves no half-written folder behind
     std::error_code ignored;
     fs::remove_all(dir / (".writing-" + folder_name(at.step)), ignored);
   };
   try {
-    return write_into(p, at, dir);
+    return write_into(stages, at, dir);
   } catch (const fs::filesystem_error& e) {
     clean_up();
     throw error("[checkpoint] cannot write to " + dir.string() + ": " + e.code().message());

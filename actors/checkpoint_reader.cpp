@@ -31,18 +31,25 @@ std::string read_text(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// What the manifest promises of one layer's owner.
-struct saved_stage {
-  std::int64_t version = 0;
-  std::size_t replicas = 1;
+// The stages' contents by what they are looked up with, whatever plan wrote them.
+struct saved_contents {
+  named_tensors tensors;                                 // of all stages: "weights/…", "optimizer/…", "state/R/…"
+  std::map<std::string, std::int64_t> steps;             // optimizer steps by parameter
+  std::map<std::string, const stage_snapshot*> stage_of; // by layer name
 };
 
-struct saved_run {
-  checkpoint_position at;
-  named_tensors tensors;                       // of all stages: "weights/…", "optimizer/…", "state/R/…"
-  std::map<std::string, std::int64_t> steps;   // optimizer steps by parameter
-  std::map<std::string, saved_stage> stage_of; // by layer name
-};
+saved_contents contents_of(const std::vector<stage_snapshot>& stages, const model& net) {
+  saved_contents run;
+  for (const auto& s : stages) {
+    run.tensors.insert(s.tensors.begin(), s.tensors.end());
+    run.steps.insert(s.optimizer_steps.begin(), s.optimizer_steps.end());
+    const auto& layers = net.layers();
+    auto it = std::find_if(layers.begin(), layers.end(), [&](const model_layer& l) { return l.name == s.first_layer; });
+    for (auto left = s.layers; left > 0 && it != layers.end(); --left, ++it)
+      run.stage_of[it->name] = &s;
+  }
+  return run;
+}
 
 fs::path latest_folder(const fs::path& dir) {
   auto name = read_text(dir / "latest");
@@ -52,7 +59,7 @@ fs::path latest_folder(const fs::path& dir) {
   return dir / name;
 }
 
-void read_stage(saved_run& run, const json& entry, const fs::path& folder, const model& net, memory_pool& pool) {
+stage_snapshot read_stage(const json& entry, const fs::path& folder, memory_pool& pool) {
   const auto name = entry.at("file").get<std::string>();
   if (name.find('/') != std::string::npos) torn(folder / "manifest.json", "a stage file has a path");
   const auto file = folder / name;
@@ -61,15 +68,14 @@ void read_stage(saved_run& run, const json& entry, const fs::path& folder, const
   if (failed) torn(file, failed.message());
   if (size != entry.at("bytes").get<std::uintmax_t>()) torn(file, "it has another length than when it was written");
   if (sha256_of_file(file) != entry.at("sha256").get<std::string>()) torn(file, "its SHA-256 differs");
-  run.tensors.merge(read_safetensors(file, pool).tensors);
-  for (const auto& [parameter, step] : entry.at("optimizer_steps").items())
-    run.steps[parameter] = step.get<std::int64_t>();
-  const saved_stage stage{entry.at("version").get<std::int64_t>(), entry.at("replicas").get<std::size_t>()};
-  const auto first = entry.at("first_layer").get<std::string>();
-  const auto& layers = net.layers();
-  auto it = std::find_if(layers.begin(), layers.end(), [&](const model_layer& l) { return l.name == first; });
-  for (auto left = entry.at("layers").get<std::int64_t>(); left > 0 && it != layers.end(); --left, ++it)
-    run.stage_of[it->name] = stage;
+  stage_snapshot stage;
+  stage.first_layer = entry.at("first_layer").get<std::string>();
+  stage.layers = entry.at("layers").get<std::int64_t>();
+  stage.replicas = entry.at("replicas").get<std::size_t>();
+  stage.version = entry.at("version").get<std::int64_t>();
+  stage.optimizer_steps = entry.at("optimizer_steps").get<std::map<std::string, std::int64_t>>();
+  stage.tensors = read_safetensors(file, pool).tensors;
+  return stage;
 }
 
 void compare(const std::string& what, const std::string& saved, const std::string& wanted, const fs::path& dir) {
@@ -78,7 +84,7 @@ void compare(const std::string& what, const std::string& saved, const std::strin
                     wanted);
 }
 
-saved_run read_run(const checkpoint_position& wanted, const model& net, const fs::path& dir, memory_pool& pool) {
+saved_run read_run(const checkpoint_position& wanted, const fs::path& dir, memory_pool& pool) {
   const auto folder = latest_folder(dir);
   saved_run run;
   try {
@@ -94,14 +100,15 @@ saved_run read_run(const checkpoint_position& wanted, const model& net, const fs
     compare("training samples", std::to_string(run.at.samples), std::to_string(wanted.samples), dir);
     compare("seed", std::to_string(run.at.seed), std::to_string(wanted.seed), dir);
     for (const auto& entry : m.at("stages"))
-      read_stage(run, entry, folder, net, pool);
+      run.stages.push_back(read_stage(entry, folder, pool));
+    if (run.stages.empty()) torn(folder / "manifest.json", "it has no stage");
   } catch (const json::exception& e) {
     torn(folder / "manifest.json", "it is not the JSON that was written");
   }
   return run;
 }
 
-const tensor& find(const saved_run& run, const std::string& key, const tensor* like, const fs::path& dir) {
+const tensor& find(const saved_contents& run, const std::string& key, const tensor* like, const fs::path& dir) {
   const auto it = run.tensors.find(key);
   if (it == run.tensors.end()) torn(dir, "'" + key + "' is missing");
   if (like != nullptr && (it->second.type() != like->type() || it->second.dims() != like->dims()))
@@ -109,7 +116,7 @@ const tensor& find(const saved_run& run, const std::string& key, const tensor* l
   return it->second;
 }
 
-void load_optimizer_state(pipeline& p, stage_unit& s, const saved_run& run, const fs::path& dir) {
+void load_optimizer_state(pipeline& p, stage_unit& s, const saved_contents& run, const fs::path& dir) {
   const auto names = p.step->state_names();
   s.update_stream().run([&](backend& ops) {
     for (std::size_t i = 0; i < s.optimizer_states.size(); ++i) {
@@ -129,7 +136,7 @@ void load_optimizer_state(pipeline& p, stage_unit& s, const saved_run& run, cons
 }
 
 // Each replica gets back its own statistics when the layer's stage had as many; else all get the mean.
-void load_states(stage_unit& s, const saved_run& run, const fs::path& dir) {
+void load_states(stage_unit& s, const saved_contents& run, const fs::path& dir) {
   memory_pool pool;
   for (std::size_t i = 0; i < s.layers->states().size(); ++i) {
     const auto& st = s.layers->states()[i];
@@ -137,12 +144,14 @@ void load_states(stage_unit& s, const saved_run& run, const fs::path& dir) {
     const auto owner = run.stage_of.find(layer);
     if (owner == run.stage_of.end()) torn(dir, "layer '" + layer + "' belongs to no stage");
     std::vector<tensor> saved;
-    for (std::size_t r = 0; r < owner->second.replicas; ++r)
-      saved.push_back(find(run, "state/" + std::to_string(r) + "/" + st.name, &s.replicas.front().states[i], dir));
+    for (std::size_t r = 0; r < owner->second->replicas; ++r)
+      saved.push_back(find(run, "state/" + std::to_string(r) + "/" + st.name, &s.first_local().states[i], dir));
     const bool same = saved.size() == s.replicas.size();
     const auto mean = same ? tensor{} : mean_of(saved, pool);
-    for (std::size_t r = 0; r < s.replicas.size(); ++r)
+    for (const int replica : s.local) {
+      const auto r = static_cast<std::size_t>(replica);
       copy_plain(same ? saved[r] : mean, s.replicas[r].states[i]);
+    }
   }
 }
 
@@ -153,28 +162,30 @@ bool has_checkpoint(const fs::path& dir) {
   return fs::exists(dir / "latest", ignored);
 }
 
-checkpoint_position read_checkpoint(pipeline& p, const checkpoint_position& wanted, const fs::path& dir) {
+saved_run read_checkpoint(const checkpoint_position& wanted, const fs::path& dir, memory_pool& pool) {
   if (!has_checkpoint(dir))
     throw usage_error("[checkpoint] " + dir.string() + " has no complete checkpoint to resume from");
-  memory_pool pool;
-  const auto run = read_run(wanted, *p.net, dir, pool);
-  named_tensors weights;
-  for (auto& s : p.stages)
+  return read_run(wanted, dir, pool);
+}
+
+void load_snapshots(pipeline& p, const std::vector<stage_snapshot>& saved, const fs::path& dir) {
+  const auto run = contents_of(saved, *p.net);
+  for (auto& s : p.stages) {
+    if (!s.is_local()) continue;
+    named_tensors weights;
     for (std::size_t i = 0; i < s.layers->parameters().size(); ++i) {
       const auto& name = s.layers->parameters()[i].name;
       weights[name] = find(run, "weights/" + name, &s.weights->tensors[i], dir);
     }
-  for (auto& s : p.stages) {
     load_weights(s, weights);
     load_optimizer_state(p, s, run, dir);
     load_states(s, run, dir);
     // A stage that now joins layers of several takes the largest count, so that versions only grow.
     for (int l = s.layers->first(); l < s.layers->last(); ++l) {
       const auto owner = run.stage_of.find(p.net->layers()[static_cast<std::size_t>(l)].name);
-      if (owner != run.stage_of.end()) s.weights->version = std::max(s.weights->version, owner->second.version);
+      if (owner != run.stage_of.end()) s.weights->version = std::max(s.weights->version, owner->second->version);
     }
   }
-  return run.at;
 }
 
 } // namespace penstock::actors

@@ -15,17 +15,18 @@ struct begin_segment_msg {
   segment_run_ptr run;
   weights_ptr weights; ///< the stage's newest version; only to stages
 };
-/// Coordinator to the same: the stretch ends earlier than planned. Nothing beyond it was admitted.
+/// Coordinator to the same: the stretch ends earlier than planned. Nothing beyond it was admitted. It sets a source going
+/// again that was told to stop admitting.
 struct truncate_segment_msg {
   segment_run_ptr run;
 };
 /// Coordinator to the source: admit no further minibatch. It answers the coordinator with admitted_msg.
 struct stop_admitting_msg {};
 struct admitted_msg {
-  std::int64_t minibatches = 0; ///< of this segment
+  std::int64_t minibatches = 0; ///< of this segment, the last of them perhaps in part
 };
 
-/// Stage 0 (or the last stage, evaluating) to the source: one micro-batch left the pipeline.
+/// Stage 0 (or the last stage, evaluating) to the source that admitted it: one micro-batch left the pipeline.
 struct credit_msg {
   message_key key;
 };
@@ -35,6 +36,14 @@ struct weights_msg {
   std::int64_t segment = 0;
   std::int64_t version = 0; ///< counted from the drain
   weights_ptr weights;
+};
+/// A replica's stream to its replica group, while the last backward of the group still runs: these gradients are final.
+struct gradient_bucket_msg {
+  std::int64_t segment = 0;
+  std::int64_t group = 0;
+  int replica = 0;
+  std::size_t bucket = 0;         ///< of the stage's bucket_plan
+  std::vector<tensor> gradients; ///< of the bucket's parameters
 };
 /// Replica to its replica group: `update group` stands at the head of its list.
 struct gradient_share_msg {
@@ -53,11 +62,13 @@ struct gradient_sum_msg {
 
 /// Optimizers and coordinator: clipping by the global norm.
 struct norm_msg {
+  std::int64_t segment = 0;
   int stage = 0;
   std::int64_t group = 0;
   std::vector<double> squares;
 };
 struct clip_msg {
+  std::int64_t segment = 0;
   std::int64_t group = 0;
   float factor = 1;
 };
@@ -126,6 +137,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::stop_admitting_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::admitted_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::credit_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::weights_msg)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::gradient_bucket_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::gradient_share_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::gradient_sum_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::norm_msg)

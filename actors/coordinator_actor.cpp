@@ -1,21 +1,21 @@
 // Start, drain, evaluation, clipping, failure and the watchdog of one run.
 #include "actors/coordinator_actor.hpp"
 
-#include "actors/source_actor.hpp"
-#include "actors/update_actors.hpp"
+#include "actors/ranks/channels.hpp"
+#include "actors/ranks/job.hpp"
+#include "actors/ranks/watchdog.hpp"
+#include "actors/wiring.hpp"
 #include "kernels/check.hpp"
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
-#include <chrono>
 #include <cmath>
+#include <utility>
 
 namespace penstock::actors {
 
 namespace {
-
-using clock = std::chrono::steady_clock;
 
 class coordinator {
 public:
@@ -25,52 +25,56 @@ public:
   void drain();
   void admitted(const admitted_msg& m);
   void part_done();
-  void finish_segment();
-  void finish_evaluation();
   void norm(const norm_msg& m);
   void evaluate(const start_evaluation_msg& m);
   void evaluated(const evaluated_msg& m);
   void failed(const failure_msg& m);
   void tick();
   void described(const wait_description_msg& m);
+  void take(const note& n);
   void stop();
 
 private:
-  void spawn_all(const planner::schedule& dealing);
-  neighbour_side side_of(int stage, const planner::schedule& dealing) const;
-  void connect_stages(const planner::schedule& dealing);
+  void begin(std::int64_t segment, std::size_t parts, const caf::actor& reply_to);
+  void report_done();
+  void send_truncated(std::int64_t minibatches);
+  void tell(int rank, note n);
+  void tell_all(const note& n);
+  void act_on(const note& n);
+  void start_drain();
+  void paused(const note& n);
+  void done(const note& n);
+  void over(const note& n);
+  void ask_parts();
   void fail(const std::string& text);
-  std::vector<caf::actor> everyone() const;
+  const job* ranks() const { return context_->services.inputs.ranks; }
   pipeline& parts() { return context_->services.parts; }
+  int rank_count() { return parts().where.ranks; }
 
   caf::event_based_actor* self_ = nullptr;
   context_ptr context_;
-  std::vector<std::vector<stage_actor>> stages_;
-  std::vector<caf::actor> groups_;
-  std::vector<caf::actor> optimizers_;
-  std::vector<neighbour_actor> cut_actors_; // per cut; the user's layer actor or nothing
-  std::vector<caf::actor> loaders_;
-  caf::actor source_;
-  caf::actor metrics_;
+  std::shared_ptr<gate> incoming_;
+  wired_actors all_;
   caf::actor reply_to_;
 
   planner::schedule dealing_;
-  segment_run_ptr run_;
-  bool draining_ = false;
+  segment_run_ptr run_;         // while training
+  std::int64_t segment_ = 0;    // the stretch at hand; evaluations count down from -1
+  bool working_ = false;        // from its begin until all ranks are done
   bool failed_ = false;
-  std::size_t parts_ = 0;
-  std::size_t parts_done_ = 0;
-  bool working_ = false;
-  bool evaluating_ = false;
-  std::optional<evaluated_msg> evaluation_;
+  std::string first_cause_;
+  std::size_t parts_left_ = 0;
+  std::vector<note> early_;                  // of a stretch that has not begun here
+  loss_metrics evaluation_;                  // rank 0's total
   std::vector<std::vector<double>> squares_; // of one update, per stage
   std::size_t squares_in_ = 0;
 
-  std::int64_t seen_progress_ = -1;
-  clock::time_point progress_at_ = clock::now();
-  bool asking_ = false;
-  clock::time_point asked_at_;
-  std::vector<std::string> descriptions_;
+  // Of rank 0.
+  bool draining_ = false;
+  int paused_ranks_ = 0;
+  std::int64_t admitted_ = 0;
+  int ranks_done_ = 0;
+  run_watchdog watchdog_;
 };
 
 // -- start --------------------------------------------------------------------------
@@ -78,171 +82,208 @@ private:
 void coordinator::start_run(const start_run_msg& m) {
   context_ = m.context;
   dealing_ = m.dealing;
-  spawn_all(m.dealing);
-  connect_stages(m.dealing);
+  incoming_ = m.incoming;
+  all_ = wire_actors(self_->system(), context_, dealing_, caf::actor_cast<caf::actor>(self_), incoming_.get());
+  watchdog_ = run_watchdog(context_->services.options.stall_seconds, rank_count());
   self_->delayed_send(self_, std::chrono::milliseconds(100), tick_msg{});
 }
 
-void coordinator::spawn_all(const planner::schedule& dealing) {
-  auto& system = self_->system();
-  source_ = spawn_source(system, context_);
-  metrics_ = spawn_metrics(system, context_);
-  for (int i = 0; i < std::max(1, context_->services.options.loader_threads); ++i)
-    loaders_.push_back(spawn_loader(system, context_, source_));
-  for (const auto& s : parts().stages) {
-    stages_.emplace_back();
-    for (int r = 0; r < static_cast<int>(s.replicas.size()); ++r)
-      stages_.back().push_back(spawn_stage(system, context_, s.index, r));
-    parts_ += s.replicas.size() + 1;
-    optimizers_.push_back(spawn_optimizer(system, context_, s.index));
-    groups_.push_back(spawn_replica_group(system, context_, s.index, optimizers_.back()));
-    caf::anon_send(optimizers_.back(), connect_optimizer_msg{stages_.back()});
-  }
-  parts_ += 2; // the source and the metrics actor
-  check(dealing.stages.size() == stages_.size(), "the schedule has another number of stages");
+// Where there is one process, notes to others are notes to oneself.
+void coordinator::tell(int rank, note n) {
+  n.from = parts().rank;
+  if (rank == parts().rank)
+    caf::anon_send(caf::actor_cast<caf::actor>(self_), std::move(n));
+  else
+    ranks()->control.send(rank, note_topic, encode(n));
 }
 
-neighbour_side coordinator::side_of(int stage, const planner::schedule& dealing) const {
-  neighbour_side side;
-  for (const auto& s : stages_[static_cast<std::size_t>(stage)])
-    side.replicas.push_back(s);
-  const auto replicas = static_cast<std::int64_t>(side.replicas.size());
-  side.deal = [dealing, stage, replicas](const message_key& k) {
-    if (k.mode == phase::evaluation) return static_cast<int>(k.since_drain % replicas);
-    return planner::replica_of(dealing, stage, k.since_drain, k.microbatch);
-  };
-  return side;
+void coordinator::tell_all(const note& n) {
+  for (int r = 0; r < rank_count(); ++r)
+    tell(r, n);
 }
 
-void coordinator::connect_stages(const planner::schedule& dealing) {
-  const int n = static_cast<int>(stages_.size());
-  std::vector<neighbour_side> left(stages_.size());  // what stage s sends gradients to
-  std::vector<neighbour_side> right(stages_.size()); // what stage s sends activations to
-  for (int s = 0; s + 1 < n; ++s) {
-    const auto su = static_cast<std::size_t>(s);
-    right[su] = side_of(s + 1, dealing);
-    left[su + 1] = side_of(s, dealing);
-    const auto& cut_after = parts().net->layers()[static_cast<std::size_t>(parts().stages[su].layers->last() - 1)].name;
-    for (const auto& factory : context_->services.inputs.layer_actors) {
-      if (factory->after_layer() != cut_after) continue;
-      auto between = factory->spawn(self_->system(), {left[su + 1], right[su]});
-      cut_actors_.push_back(between);
-      const neighbour_side only{{between}, [](const message_key&) { return 0; }};
-      right[su] = left[su + 1] = only;
-    }
+void coordinator::take(const note& n) {
+  const bool current = working_ && n.segment == segment_;
+  switch (n.about) {
+  case note::subject::drain: // is said again and again
+    if (current && run_ && !draining_) start_drain();
+    break;
+  case note::subject::pause:
+  case note::subject::paused:
+  case note::subject::resume:
+  case note::subject::done:
+  case note::subject::over:
+    if (current)
+      act_on(n);
+    else
+      early_.push_back(n); // another rank began before this one
+    break;
+  case note::subject::progress:
+    watchdog_.progress(n.from, n.number);
+    break;
+  case note::subject::describe:
+    ask_parts();
+    break;
+  case note::subject::description:
+    watchdog_.description(n.from, n.text);
+    break;
   }
-  for (int s = 0; s < n; ++s)
-    for (const auto& replica : stages_[static_cast<std::size_t>(s)])
-      caf::anon_send(replica,
-                     connect_stage_msg{left[static_cast<std::size_t>(s)], right[static_cast<std::size_t>(s)], source_,
-                                       metrics_, groups_[static_cast<std::size_t>(s)], dealing.source_credit()});
-  connect_source_msg links{side_of(0, dealing), stages_.back(), side_of(n - 1, dealing).deal, loaders_};
-  caf::anon_send(source_, std::move(links));
+}
+
+void coordinator::act_on(const note& n) {
+  switch (n.about) {
+  case note::subject::pause:
+    caf::anon_send(all_.source, stop_admitting_msg{});
+    break;
+  case note::subject::paused:
+    paused(n);
+    break;
+  case note::subject::resume:
+    send_truncated(n.number);
+    break;
+  case note::subject::done:
+    done(n);
+    break;
+  default:
+    over(n);
+    break;
+  }
+}
+
+void coordinator::start_drain() {
+  draining_ = true;
+  paused_ranks_ = 0;
+  admitted_ = 0;
+  for (const int rank : parts().where.hosts(0))
+    tell(rank, {.about = note::subject::pause, .segment = segment_});
 }
 
 // -- training --------------------------------------------------------------------------
 
+void coordinator::begin(std::int64_t segment, std::size_t parts, const caf::actor& reply_to) {
+  segment_ = segment;
+  parts_left_ = parts;
+  reply_to_ = reply_to;
+  working_ = true;
+  draining_ = false;
+  ranks_done_ = 0;
+  watchdog_.restart(run_watchdog::clock::now());
+  if (failed_) caf::anon_send(reply_to_, failure_msg{"", first_cause_});
+  for (const auto& n : std::exchange(early_, {}))
+    if (n.segment == segment_) caf::anon_send(caf::actor_cast<caf::actor>(self_), n); // when all parts have begun
+}
+
 void coordinator::train(const train_msg& m) {
   run_ = m.run;
-  reply_to_ = m.reply_to;
-  parts_done_ = 0;
-  draining_ = false;
-  working_ = true;
-  progress_at_ = clock::now();
+  begin(run_->segment, all_.parts(), m.reply_to);
   for (auto& s : parts().stages) {
     const auto i = static_cast<std::size_t>(s.index);
-    for (const auto& replica : stages_[i])
-      caf::anon_send(replica, begin_segment_msg{run_, s.weights});
-    caf::anon_send(optimizers_[i], begin_segment_msg{run_, nullptr});
+    for (const int r : s.local)
+      caf::anon_send(all_.stages[i][static_cast<std::size_t>(r)], begin_segment_msg{run_, s.weights});
+    if (all_.groups[i]) caf::anon_send(all_.groups[i], begin_segment_msg{run_, nullptr});
+    if (all_.optimizers[i]) caf::anon_send(all_.optimizers[i], begin_segment_msg{run_, nullptr});
   }
-  caf::anon_send(metrics_, begin_segment_msg{run_, nullptr});
-  caf::anon_send(source_, begin_segment_msg{run_, nullptr}); // last: nothing is admitted before all know the plan
+  if (all_.metrics) caf::anon_send(all_.metrics, begin_segment_msg{run_, nullptr});
+  if (incoming_) incoming_->open(segment_);
+  // Last: nothing is admitted before all know the plan.
+  if (all_.source) caf::anon_send(all_.source, begin_segment_msg{run_, nullptr});
+  if (parts_left_ == 0) report_done(); // a rank to which the plan gives nothing
 }
 
 void coordinator::drain() {
-  if (!working_ || draining_ || !run_) return;
-  draining_ = true;
-  caf::anon_send(source_, stop_admitting_msg{});
+  if (working_ && run_) tell(0, {.about = note::subject::drain, .segment = segment_});
 }
 
 void coordinator::admitted(const admitted_msg& m) {
-  if (!run_ || m.minibatches >= run_->plan.minibatches) return;
-  auto shorter = std::make_shared<segment_run>(*run_);
-  shorter->request.minibatches = m.minibatches;
-  shorter->plan = planner::make_schedule(shorter->request);
-  run_ = shorter;
-  for (const auto& stage : stages_)
-    for (const auto& replica : stage)
-      caf::anon_send(replica, truncate_segment_msg{run_});
-  for (const auto& o : optimizers_)
-    caf::anon_send(o, truncate_segment_msg{run_});
-  caf::anon_send(metrics_, truncate_segment_msg{run_});
-  caf::anon_send(source_, truncate_segment_msg{run_});
+  tell(0, {.about = note::subject::paused, .segment = segment_, .number = m.minibatches});
+}
+
+// What one source has admitted all must see through; the least that all can agree on is the most that any admitted.
+void coordinator::paused(const note& n) {
+  admitted_ = std::max(admitted_, n.number);
+  if (++paused_ranks_ < all_.source_ranks) return;
+  tell_all({.about = note::subject::resume, .segment = segment_, .number = admitted_});
+}
+
+void coordinator::send_truncated(std::int64_t minibatches) {
+  if (minibatches < run_->plan.minibatches) {
+    auto shorter = std::make_shared<segment_run>(*run_);
+    shorter->request.minibatches = minibatches;
+    shorter->plan = planner::make_schedule(shorter->request);
+    run_ = shorter;
+    for (const auto& stage : all_.local_stages)
+      caf::anon_send(stage, truncate_segment_msg{run_});
+    for (const auto& o : all_.optimizers)
+      if (o) caf::anon_send(o, truncate_segment_msg{run_});
+    if (all_.metrics) caf::anon_send(all_.metrics, truncate_segment_msg{run_});
+  }
+  if (all_.source) caf::anon_send(all_.source, truncate_segment_msg{run_});
 }
 
 void coordinator::part_done() {
-  ++parts_done_;
-  if (evaluating_)
-    finish_evaluation();
-  else if (working_ && parts_done_ == parts_)
-    finish_segment();
+  check(parts_left_ > 0, "a part was done twice");
+  if (--parts_left_ == 0) report_done();
 }
 
-void coordinator::finish_segment() {
+void coordinator::report_done() {
+  tell(0, {.about = note::subject::done,
+           .segment = segment_,
+           .number = run_ ? run_->plan.minibatches : 0,
+           .metrics = evaluation_});
+}
+
+void coordinator::done(const note& n) {
+  if (++ranks_done_ < rank_count()) return;
+  tell_all({.about = note::subject::over, .segment = segment_, .number = n.number, .metrics = evaluation_});
+}
+
+void coordinator::over(const note& n) {
   working_ = false;
-  const auto trained = run_->plan.minibatches;
-  run_.reset();
-  caf::anon_send(reply_to_, segment_done_msg{trained});
+  if (run_) {
+    run_.reset();
+    caf::anon_send(reply_to_, segment_done_msg{n.number});
+  } else {
+    caf::anon_send(reply_to_, evaluated_msg{n.metrics});
+  }
 }
 
 // The norm is formed over all stages in stage order, parameter by parameter, so that it does not depend on the cuts.
 void coordinator::norm(const norm_msg& m) {
-  squares_.resize(stages_.size());
+  squares_.resize(all_.stages.size());
   squares_[static_cast<std::size_t>(m.stage)] = m.squares;
-  if (++squares_in_ < stages_.size()) return;
+  if (++squares_in_ < all_.stages.size()) return;
   squares_in_ = 0;
   double sum = 0;
   for (const auto& stage : squares_)
     for (const auto q : stage)
       sum += q;
   const auto factor = clip_factor(std::sqrt(sum), context_->services.options.clip_norm);
-  for (const auto& o : optimizers_)
-    caf::anon_send(o, clip_msg{m.group, factor});
+  for (const auto& o : all_.all_optimizers)
+    caf::anon_send(o, clip_msg{m.segment, m.group, factor});
 }
 
 // -- evaluation ------------------------------------------------------------------------
 
 void coordinator::evaluate(const start_evaluation_msg& m) {
-  reply_to_ = m.reply_to;
-  working_ = evaluating_ = true;
-  parts_done_ = 0;
-  progress_at_ = clock::now();
-  constexpr std::int64_t segment = -1; // evaluations lie between segments
-  memory_pool pool;
+  run_.reset();
+  const std::size_t parts_here = (all_.source ? 1 : 0) + (all_.metrics ? 1 : 0);
+  begin(-1 - m.evaluation, parts_here, m.reply_to);
+  evaluation_ = {};
   for (auto& s : parts().stages) {
-    const auto mean = mean_states(s, pool);
-    std::vector<tensor> states;
-    for (const auto& st : s.layers->states())
-      states.push_back(mean.at(st.name));
-    for (const auto& replica : stages_[static_cast<std::size_t>(s.index)])
-      caf::anon_send(replica, begin_evaluation_msg{segment, s.weights, states});
+    const auto i = static_cast<std::size_t>(s.index);
+    for (const int r : s.local)
+      caf::anon_send(all_.stages[i][static_cast<std::size_t>(r)], begin_evaluation_msg{segment_, s.weights, m.states[i]});
   }
-  evaluate_msg start{segment, m.data, m.batch, dealing_.source_credit()};
-  caf::anon_send(metrics_, start);
-  caf::anon_send(source_, start);
+  const evaluate_msg start{segment_, m.data, m.batch, dealing_.source_credit()};
+  if (all_.metrics) caf::anon_send(all_.metrics, start);
+  if (incoming_) incoming_->open(segment_);
+  if (all_.source) caf::anon_send(all_.source, start);
+  if (parts_here == 0) report_done();
 }
 
 void coordinator::evaluated(const evaluated_msg& m) {
-  evaluation_ = m;
-  finish_evaluation();
-}
-
-// The total is there and the source has its credits back, so that training finds the pipeline empty.
-void coordinator::finish_evaluation() {
-  if (!evaluation_ || parts_done_ < 1) return;
-  working_ = evaluating_ = false;
-  caf::anon_send(reply_to_, *evaluation_);
-  evaluation_.reset();
+  evaluation_ = m.total;
+  part_done();
 }
 
 // -- failure ------------------------------------------------------------------------------
@@ -251,64 +292,48 @@ void coordinator::fail(const std::string& text) {
   if (failed_) return; // the first cause is the one that counts
   failed_ = true;
   working_ = false;
+  first_cause_ = text;
   if (reply_to_) caf::anon_send(reply_to_, failure_msg{"", text});
 }
 
 void coordinator::failed(const failure_msg& m) {
-  const bool tagged = m.what.starts_with("[");
+  const bool tagged = m.what.starts_with("[") || m.who.empty();
   fail(tagged ? m.what : "[" + m.who + "] " + m.what);
 }
 
+// Rank 0 watches the whole job: a rank whose neighbours compute has nothing to report.
 void coordinator::tick() {
   self_->delayed_send(self_, std::chrono::milliseconds(100), tick_msg{});
-  const auto now = clock::now();
+  if (!working_) return;
+  if (ranks() != nullptr) ranks()->control.doing(context_->describe());
   const auto progress = context_->progress.load();
-  if (progress != seen_progress_ || !working_) {
-    seen_progress_ = progress;
-    progress_at_ = now;
-    asking_ = false;
+  if (parts().rank != 0) {
+    if (watchdog_.is_time_to_report(run_watchdog::clock::now()))
+      tell(0, {.about = note::subject::progress, .segment = segment_, .number = progress});
     return;
   }
-  const auto stall = std::chrono::duration<double>(context_->services.options.stall_seconds);
-  if (!asking_ && now - progress_at_ > stall) {
-    asking_ = true;
-    asked_at_ = now;
-    descriptions_.clear();
-    caf::anon_send(source_, describe_wait_msg{});
-    for (const auto& stage : stages_)
-      for (const auto& replica : stage)
-        caf::anon_send(replica, describe_wait_msg{});
-  } else if (asking_ && now - asked_at_ > std::chrono::milliseconds(400)) {
-    std::string graph;
-    for (const auto& d : descriptions_)
-      graph += (graph.empty() ? "" : "; ") + d;
-    char seconds[32];
-    std::snprintf(seconds, sizeof seconds, "%g", context_->services.options.stall_seconds);
-    fail("[stall] no progress for " + std::string(seconds) + " s: " + graph);
-  }
+  watchdog_.progress(0, progress);
+  const auto verdict = watchdog_.look(run_watchdog::clock::now());
+  if (verdict.ask) tell_all({.about = note::subject::describe, .segment = segment_});
+  for (const auto& line : verdict.slow)
+    context_->services.observer.on_note(line);
+  if (!verdict.stalled.empty()) fail(verdict.stalled);
+}
+
+void coordinator::ask_parts() {
+  if (all_.source) caf::anon_send(all_.source, describe_wait_msg{});
+  for (const auto& stage : all_.local_stages)
+    caf::anon_send(stage, describe_wait_msg{});
 }
 
 void coordinator::described(const wait_description_msg& m) {
-  if (asking_) descriptions_.push_back(m.text);
-}
-
-std::vector<caf::actor> coordinator::everyone() const {
-  std::vector<caf::actor> all{source_, metrics_};
-  all.insert(all.end(), loaders_.begin(), loaders_.end());
-  all.insert(all.end(), groups_.begin(), groups_.end());
-  all.insert(all.end(), optimizers_.begin(), optimizers_.end());
-  for (const auto& stage : stages_)
-    for (const auto& replica : stage)
-      all.push_back(caf::actor_cast<caf::actor>(replica));
-  for (const auto& c : cut_actors_)
-    all.push_back(caf::actor_cast<caf::actor>(c));
-  return all;
+  tell(0, {.about = note::subject::description, .segment = segment_, .text = m.text});
 }
 
 void coordinator::stop() {
-  if (context_)
-    for (const auto& a : everyone())
-      if (a) caf::anon_send_exit(a, caf::exit_reason::user_shutdown);
+  if (incoming_) incoming_->close();
+  for (const auto& a : all_.everyone())
+    caf::anon_send_exit(a, caf::exit_reason::user_shutdown);
   self_->quit();
 }
 
@@ -334,6 +359,7 @@ caf::behavior coordinator_behavior(caf::stateful_actor<coordinator>* self) {
       [=, &state](const evaluated_msg& m) { run([&] { state.evaluated(m); }); },
       [=, &state](const failure_msg& m) { run([&] { state.failed(m); }); },
       [=, &state](const wait_description_msg& m) { run([&] { state.described(m); }); },
+      [=, &state](const note& m) { run([&] { state.take(m); }); },
       [=, &state](const tick_msg&) { run([&] { state.tick(); }); },
   };
 }

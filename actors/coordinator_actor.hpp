@@ -1,7 +1,10 @@
-// The coordinator starts a plan's actors, and owns start, drain, evaluation, failure and the stall watchdog.
+// The coordinator starts this rank's part of a plan, and owns start, drain, evaluation, failure and the stall watchdog.
+// Those of several ranks agree by notes; rank 0's decides.
 #pragma once
 
 #include "actors/actor_context.hpp"
+#include "actors/ranks/gate.hpp"
+#include "actors/ranks/note.hpp"
 
 namespace penstock::actors {
 
@@ -13,6 +16,8 @@ struct train_msg {
 struct start_evaluation_msg {
   const dataset* data = nullptr;
   std::int64_t batch = 0;
+  std::int64_t evaluation = 0;             ///< how many there were before
+  std::vector<std::vector<tensor>> states; ///< BatchNorm statistics by stage; of the stages on this rank
   caf::actor reply_to;
 };
 struct drain_msg {}; ///< end the segment with what is admitted
@@ -21,7 +26,8 @@ struct segment_done_msg {
 };
 struct start_run_msg {
   context_ptr context;
-  planner::schedule dealing; ///< resolved, without lists
+  planner::schedule dealing;      ///< resolved, without lists
+  std::shared_ptr<gate> incoming; ///< null in a single process
 };
 
 caf::actor spawn_coordinator(caf::actor_system& system);
@@ -33,3 +39,4 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::start_evaluation_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::drain_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::segment_done_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::start_run_msg)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::note)

@@ -36,7 +36,9 @@ public:
   /// Trains and drains. Returns how many minibatches were trained: fewer than planned when the control asked to stop.
   virtual std::int64_t train(segment_run_ptr run) = 0;
   /// The whole data set through the pipeline in evaluation mode; versions and BatchNorm state stay as they are.
-  virtual loss_metrics evaluate(const dataset& data, std::int64_t batch) = 0;
+  /// `states`: BatchNorm statistics to use, by stage.
+  virtual loss_metrics evaluate(const dataset& data, std::int64_t batch,
+                                const std::vector<std::vector<tensor>>& states) = 0;
 };
 
 std::unique_ptr<executor> make_actors_executor(run_services& services);

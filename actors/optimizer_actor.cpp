@@ -38,10 +38,11 @@ namespace penstock::actors {
 
 namespace {
 
-trace_record record_of(const update_job& job, int stage) {
+trace_record record_of(const update_job& job, const stage_unit& unit) {
   trace_record r;
   r.kind = span_kind::update;
-  r.stage = static_cast<std::int16_t>(stage);
+  r.stage = static_cast<std::int16_t>(unit.index);
+  r.replica = static_cast<std::int16_t>(unit.local.front());
   r.segment = static_cast<std::int32_t>(job.segment);
   r.begin_ns = job.begin_ns;
   r.end_ns = job.end_ns;
@@ -59,7 +60,10 @@ public:
     unit_ = &context_->services.parts.stages.at(static_cast<std::size_t>(stage));
     who_ = "optimizer of stage " + std::to_string(stage);
   }
-  void connect(const connect_optimizer_msg& m) { replicas_ = m.replicas; }
+  void connect(const connect_optimizer_msg& m) {
+    replicas_ = m.replicas;
+    clipper_ = m.clipper;
+  }
   void begin(const begin_segment_msg& m);
   void truncate(const truncate_segment_msg& m);
   void take(gradient_sum_msg m);
@@ -72,6 +76,7 @@ public:
 private:
   void start_update(std::shared_ptr<update_job> job);
   void apply(std::shared_ptr<update_job> job);
+  void apply_clipped();
   void report_when_done();
   std::int64_t planned_updates() const;
 
@@ -80,9 +85,11 @@ private:
   stage_unit* unit_ = nullptr;
   std::string who_;
   std::vector<stage_actor> replicas_;
+  caf::actor clipper_;
   segment_run_ptr run_;
   std::map<std::int64_t, gradient_sum_msg> waiting_; // sums that came before their turn
   std::shared_ptr<update_job> clipping_;             // waits for the global norm
+  std::map<std::int64_t, float> factors_;            // by update; the stage's other ranks may be ahead of this one
   std::int64_t next_ = 0;
   std::int64_t done_ = 0;
   bool reported_ = true;
@@ -132,6 +139,12 @@ void stage_optimizer::start_update(std::shared_ptr<update_job> job) {
     return;
   }
   clipping_ = job;
+  // The optimizers of the other ranks that host the stage have the same gradients.
+  const auto& parts = context_->services.parts;
+  if (parts.where.owner(unit_->index) != parts.rank) {
+    apply_clipped();
+    return;
+  }
   const auto address = caf::actor_cast<caf::actor>(self_);
   unit_->update_stream().post([job](backend& ops) { job->squares = gradient_squares(ops, job->sum.gradients); },
                               [job, address](std::exception_ptr failure) {
@@ -141,12 +154,20 @@ void stage_optimizer::start_update(std::shared_ptr<update_job> job) {
 
 void stage_optimizer::squared(const squared_msg& m) {
   if (m.failure) std::rethrow_exception(m.failure);
-  caf::anon_send(context_->coordinator, norm_msg{unit_->index, m.job->sum.group, m.job->squares});
+  caf::anon_send(clipper_, norm_msg{m.job->segment, unit_->index, m.job->sum.group, m.job->squares});
 }
 
 void stage_optimizer::clip(const clip_msg& m) {
-  check(clipping_ && clipping_->sum.group == m.group, "a clip factor for another update");
-  clipping_->order.gradient_scale *= m.factor;
+  check(m.segment == run_->segment && m.group >= next_ - 1, "a clip factor for another update");
+  factors_[m.group] = m.factor;
+  apply_clipped();
+}
+
+void stage_optimizer::apply_clipped() {
+  const auto factor = clipping_ ? factors_.find(clipping_->sum.group) : factors_.end();
+  if (factor == factors_.end()) return;
+  clipping_->order.gradient_scale *= factor->second;
+  factors_.erase(factor);
   apply(std::move(clipping_));
 }
 
@@ -160,7 +181,7 @@ void stage_optimizer::apply(std::shared_ptr<update_job> job) {
         job->sum.gradients.clear();
         job->weights = unit->weights;
         job->end_ns = trace_recorder::now_ns();
-        if (services.trace != nullptr) services.trace->record(record_of(*job, unit->index));
+        if (services.trace != nullptr) services.trace->record(record_of(*job, *unit));
       },
       [job, address](std::exception_ptr failure) {
         caf::anon_send(address, updated_msg{job, failure});

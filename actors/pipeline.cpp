@@ -29,12 +29,10 @@ std::vector<int> allowed_cores() {
 // Consecutive cores for each worker where there are enough for all, else none: sharing cores is the scheduler's work.
 class core_dealer {
 public:
-  core_dealer(const run_options& options, int workers) : cores_(allowed_cores()) {
+  core_dealer(const run_options& options, int threads, int workers) : cores_(allowed_cores()), threads_(threads) {
     const int cores = static_cast<int>(cores_.size());
-    threads_ = threads_per_worker(options);
     pins_ = options.pin && threads_ * workers <= cores;
   }
-  int threads() const { return threads_; }
   std::vector<int> next() {
     if (!pins_) return {};
     const auto first = cores_.begin() + next_;
@@ -44,7 +42,7 @@ public:
 
 private:
   std::vector<int> cores_;
-  int threads_ = 1;
+  int threads_;
   int next_ = 0;
   bool pins_ = false;
 };
@@ -87,19 +85,49 @@ void initialise_stage(stage_unit& s, const run_options& options, const optimizer
 
 } // namespace
 
-int threads_per_worker(const run_options& options) {
-  const auto workers = std::accumulate(options.replicas.begin(), options.replicas.end(), 0);
+namespace {
+
+int workers_on(const placement& where, int rank) {
+  int workers = 0;
+  for (std::size_t s = 0; s < where.rank_of.size(); ++s)
+    workers += static_cast<int>(where.replicas_on(static_cast<int>(s), rank).size());
+  return workers;
+}
+
+replica_unit open_replica(const run_options& options, const stage_unit& s, int replica, int threads,
+                          std::vector<int> cores) {
+  replica_unit unit;
+  unit.memory = open_device({});
+  std::string name("stage ");
+  name += std::to_string(s.index);
+  if (options.replicas[static_cast<std::size_t>(s.index)] > 1) name += "." + std::to_string(replica);
+  unit.work = unit.memory->create_stream({name, threads, std::move(cores), options.reference_kernels});
+  unit.states = initial_replica_states(*s.layers, unit.memory->memory());
+  return unit;
+}
+
+} // namespace
+
+int threads_per_worker(const run_options& options, const placement& where, int rank) {
+  const auto workers = std::max(1, workers_on(where, rank));
   return options.threads > 0 ? options.threads : std::max(1, static_cast<int>(allowed_cores().size()) / workers);
 }
 
 std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared_ptr<const model> net,
                                          const std::vector<int>& cuts) {
+  return build_pipeline(options, std::move(net), cuts, place_in_order(options.replicas, 1), 0);
+}
+
+std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared_ptr<const model> net,
+                                         const std::vector<int>& cuts, placement where, int rank) {
   auto p = std::make_unique<pipeline>();
+  p->where = std::move(where);
+  p->rank = rank;
   p->net = std::move(net);
   p->loss = softmax_cross_entropy(options.label_smoothing);
   p->step = make_optimizer(options.optimizer);
-  core_dealer dealer(options, std::accumulate(options.replicas.begin(), options.replicas.end(), 0));
-  p->threads = dealer.threads();
+  p->threads = threads_per_worker(options, p->where, rank);
+  core_dealer dealer(options, p->threads, workers_on(p->where, rank));
   const auto count = cuts.size();
   for (std::size_t i = 0; i < count; ++i) {
     stage_unit s;
@@ -109,33 +137,26 @@ std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared
     s.recomputes = i < options.recompute.size() && options.recompute[i];
     const int end = s.is_last ? static_cast<int>(p->net->layers().size()) : cuts[i + 1];
     s.layers = std::make_shared<segment>(p->net, cuts[i], end);
-    for (int r = 0; r < options.replicas[i]; ++r) {
-      replica_unit unit;
-      unit.memory = open_device({});
-      std::string name("stage ");
-      name += std::to_string(i);
-      if (options.replicas[i] > 1) name += "." + std::to_string(r);
-      unit.work = unit.memory->create_stream({name, p->threads, dealer.next(), options.reference_kernels});
-      unit.states = initial_replica_states(*s.layers, unit.memory->memory());
-      s.replicas.push_back(std::move(unit));
-    }
-    initialise_stage(s, options, *p->step);
+    s.local = p->where.replicas_on(s.index, rank);
+    s.replicas.resize(static_cast<std::size_t>(options.replicas[i]));
+    for (const int r : s.local)
+      s.replicas[static_cast<std::size_t>(r)] = open_replica(options, s, r, p->threads, dealer.next());
+    if (s.is_local()) initialise_stage(s, options, *p->step);
     p->stages.push_back(std::move(s));
   }
   return p;
 }
 
-named_tensors plain_weights(pipeline& p, memory_pool& pool) {
+named_tensors plain_weights(stage_unit& s, memory_pool& pool) {
   named_tensors all;
-  for (auto& s : p.stages)
-    s.update_stream().run([&](backend& ops) {
-      for (std::size_t i = 0; i < s.weights->tensors.size(); ++i) {
-        const auto plain = ops.to_plain(s.weights->tensors[i]);
-        auto copy = tensor::allocate(pool, dtype::f32, plain.dims(), memory_use::scratch);
-        std::memcpy(copy.raw(), plain.raw(), plain.bytes());
-        all[s.layers->parameters()[i].name] = std::move(copy);
-      }
-    });
+  s.update_stream().run([&](backend& ops) {
+    for (std::size_t i = 0; i < s.weights->tensors.size(); ++i) {
+      const auto plain = ops.to_plain(s.weights->tensors[i]);
+      auto copy = tensor::allocate(pool, dtype::f32, plain.dims(), memory_use::scratch);
+      std::memcpy(copy.raw(), plain.raw(), plain.bytes());
+      all[s.layers->parameters()[i].name] = std::move(copy);
+    }
+  });
   return all;
 }
 
@@ -157,17 +178,6 @@ tensor mean_of(std::span<const tensor> replicas, memory_pool& pool) {
     }
   }
   return mean;
-}
-
-named_tensors mean_states(stage_unit& s, memory_pool& pool) {
-  named_tensors all;
-  for (std::size_t i = 0; i < s.layers->states().size(); ++i) {
-    std::vector<tensor> replicas;
-    for (const auto& r : s.replicas)
-      replicas.push_back(r.states[i]);
-    all[s.layers->states()[i].name] = mean_of(replicas, pool);
-  }
-  return all;
 }
 
 named_tensors plain_optimizer_state(pipeline& p, stage_unit& s, memory_pool& pool) {

@@ -1,8 +1,9 @@
-// The pipeline's parts at rest: stages with their replicas, weights, optimizer and BatchNorm state. Both executors work
-// on it; while one runs, its threads own the parts by turns, and between runs the trainer reads and writes it.
+// The pipeline's parts at rest: stages with their replicas, weights, optimizer and BatchNorm state. In a job of several
+// processes each has the parts of the replicas that it hosts, and the shape of the rest. Both executors work on it; while one runs, its threads own the parts by turns, and between runs the trainer reads and writes it.
 #pragma once
 
 #include "actors/compute_times.hpp"
+#include "actors/policy/placement.hpp"
 #include "actors/run_options.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/safetensors.hpp"
@@ -21,6 +22,7 @@ struct weight_set {
 };
 using weights_ptr = std::shared_ptr<weight_set>;
 
+/// On another rank: everything is empty.
 struct replica_unit {
   std::shared_ptr<device> memory; ///< a memory domain of its own, so that its bytes are counted apart
   std::unique_ptr<stream> work;
@@ -40,9 +42,13 @@ struct stage_unit {
   weights_ptr weights;             ///< the newest version
   std::vector<optimizer_state> optimizer_states;
   named_tensors first_gradients; ///< plain, of the run's first update, when asked for
+  std::vector<int> local;        ///< replicas on this rank; empty: weights and optimizer state are elsewhere too
 
-  stream& update_stream() { return *replicas.front().work; }
-  memory_pool& update_memory() { return replicas.front().memory->memory(); }
+  bool is_local() const { return !local.empty(); }
+  replica_unit& first_local() { return replicas[static_cast<std::size_t>(local.front())]; }
+  const replica_unit& first_local() const { return replicas[static_cast<std::size_t>(local.front())]; }
+  stream& update_stream() { return *first_local().work; }
+  memory_pool& update_memory() { return first_local().memory->memory(); }
 };
 
 struct pipeline {
@@ -51,19 +57,24 @@ struct pipeline {
   std::unique_ptr<optimizer> step;
   softmax_cross_entropy loss;
   int threads = 1;
+  placement where;
+  int rank = 0;
 };
 
-/// Compute threads that each worker gets: as asked for, else the cores shared out, at least 1.
-int threads_per_worker(const run_options& options);
+/// Compute threads that each worker gets: as asked for, else the cores that this process may use shared out among the
+/// replicas it hosts, at least 1.
+int threads_per_worker(const run_options& options, const placement& where, int rank);
 
 /// Opens devices and streams (pinned when options.pin and there are cores enough), allocates weights with their
-/// initial values. `cuts` as from balanced_cuts.
+/// initial values. `cuts` as from balanced_cuts. Only what `rank` hosts gets devices and weights.
+std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared_ptr<const model> net,
+                                         const std::vector<int>& cuts, placement where, int rank);
+/// The same with everything in this process.
 std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared_ptr<const model> net,
                                          const std::vector<int>& cuts);
 
-/// Plain copies of everything by global name. States: mean over the replicas, in replica order.
-named_tensors plain_weights(pipeline& p, memory_pool& pool);
-named_tensors mean_states(stage_unit& s, memory_pool& pool);
+/// Plain copies of what a stage on this rank has, by global name.
+named_tensors plain_weights(stage_unit& s, memory_pool& pool);
 /// As "NAME.momentum".
 named_tensors plain_optimizer_state(pipeline& p, stage_unit& s, memory_pool& pool);
 

@@ -85,6 +85,7 @@ caf::behavior group_behavior(caf::stateful_actor<replica_group>* self, context_p
                              caf::actor optimizer) {
   self->state.start(self, std::move(context), stage, std::move(optimizer));
   return {
+      [](const begin_segment_msg&) {}, // shares say their segment
       [=](gradient_share_msg& m) {
         guarded(self->state.context(), self->state.who(), [&] { self->state.take(std::move(m)); });
       },

@@ -15,6 +15,7 @@ struct run_options {
   // -- the schedule and the partition ------------------------------------------
   std::string schedule = "pipedream";
   std::vector<int> replicas{1}; ///< one entry per stage
+  std::vector<std::vector<int>> ranks; ///< by stage and replica: which process hosts it; empty: in order
   std::vector<int> cuts;        ///< first layer of stages 1..n-1; empty: balanced by parameters and flops
   int microbatches = 0;         ///< 0: the schedule's default
   planner::in_flight_spec in_flight;

@@ -4,6 +4,7 @@
 #include "actors/checkpoint.hpp"
 #include "actors/layer_actor.hpp"
 #include "actors/policy/partition.hpp"
+#include "actors/ranks/job.hpp"
 #include "kernels/check.hpp"
 #include "planner/check_schedule.hpp"
 
@@ -101,6 +102,24 @@ void check_layer_actors(const run_options& o, const run_inputs& in, const std::v
 
 } // namespace
 
+namespace {
+
+void settle_ranks(run_plan& plan, const job* ranks) {
+  auto& o = plan.options;
+  const int count = ranks != nullptr ? ranks->size() : 1;
+  plan.rank = ranks != nullptr ? ranks->rank() : 0;
+  if (count > 1 && o.executor == executor_kind::oracle)
+    throw usage_error("the oracle runs in one process; this job has " + std::to_string(count));
+  if (o.ranks.empty()) {
+    plan.where = place_in_order(o.replicas, count);
+  } else {
+    plan.where = {count, o.ranks};
+    check_placement(plan.where, o.replicas);
+  }
+}
+
+} // namespace
+
 planner::schedule_request request_of(const run_options& o, std::int64_t minibatches) {
   return {o.schedule, o.replicas, o.microbatches, o.in_flight, o.window, minibatches};
 }
@@ -129,6 +148,7 @@ run_plan resolve_run(const run_options& options, const run_inputs& inputs) {
     throw usage_error("recompute: given for " + std::to_string(o.recompute.size()) + " stages, wanted " +
                       std::to_string(o.replicas.size()));
   check_layer_actors(o, inputs, plan.cuts);
+  settle_ranks(plan, inputs.ranks);
   const minibatch_plan minibatches(inputs.train->size(), o.batch);
   plan.drains.per_epoch = minibatches.per_epoch();
   plan.drains.total = o.steps > 0 ? o.steps : o.epochs * minibatches.per_epoch();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/executor.hpp"
+#include "actors/policy/placement.hpp"
 
 namespace penstock::actors {
 
@@ -9,6 +10,8 @@ struct run_plan {
   run_options options;       ///< with every default resolved
   planner::schedule dealing; ///< resolved, without lists
   std::vector<int> cuts;     ///< first layer of each stage
+  placement where;
+  int rank = 0;
   drain_plan drains;
   std::string instruction_set;
   std::string library;

@@ -7,6 +7,7 @@
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
 
+#include <algorithm>
 #include <map>
 
 namespace penstock::actors {
@@ -39,6 +40,8 @@ private:
   void request_ahead();
   void admit(load_reply_msg m);
   message_key key_at(std::int64_t index) const;
+  bool is_ours(std::int64_t index) const;
+  std::int64_t next_of_ours(std::int64_t index) const;
 
   caf::event_based_actor* self_ = nullptr;
   context_ptr context_;
@@ -49,11 +52,15 @@ private:
   segment_run_ptr run_;
   message_key base_; // of the first micro-batch
   int microbatches_ = 1;
-  std::int64_t total_ = 0; // micro-batches to admit
-  std::int64_t admitted_ = 0;
-  std::int64_t requested_ = 0;
+  std::int64_t total_ = 0;     // micro-batches of the stretch, whoever admits them
+  std::int64_t next_ = 0;      // first index not yet dealt with
+  std::int64_t request_ = 0;   // first index not yet asked for
+  std::int64_t last_admitted_ = -1;
+  std::int64_t admitted_ = 0;  // by this source
+  std::int64_t requested_ = 0; // by this source
   std::int64_t credit_ = 0;
   std::int64_t returned_ = 0;
+  bool paused_ = false;
   bool reported_ = true;
   std::map<std::int64_t, load_reply_msg> ready_; // loaded, by index
 };
@@ -66,12 +73,29 @@ message_key source::key_at(std::int64_t index) const {
   return key;
 }
 
+bool source::is_ours(std::int64_t index) const {
+  const auto& ours = links_.replicas;
+  return ours.size() == links_.first.replicas.size() ||
+         std::find(ours.begin(), ours.end(), links_.first.deal(key_at(index))) != ours.end();
+}
+
+std::int64_t source::next_of_ours(std::int64_t index) const {
+  while (index < total_ && !is_ours(index))
+    ++index;
+  return index;
+}
+
+// `credit` is for all replicas of stage 0; each source holds its replicas' share.
 void source::restart(message_key first, std::int64_t minibatches, int microbatches, std::int64_t credit) {
   base_ = first;
   microbatches_ = microbatches;
   total_ = minibatches * microbatches;
   admitted_ = requested_ = returned_ = 0;
-  credit_ = credit;
+  last_admitted_ = -1;
+  next_ = request_ = next_of_ours(0);
+  credit_ = credit * static_cast<std::int64_t>(links_.replicas.size()) /
+            static_cast<std::int64_t>(links_.first.replicas.size());
+  paused_ = false;
   ready_.clear();
   reported_ = false;
   pump();
@@ -92,15 +116,14 @@ void source::evaluate(const evaluate_msg& m) {
 void source::truncate(const truncate_segment_msg& m) {
   run_ = m.run;
   total_ = run_->plan.minibatches * microbatches_;
+  paused_ = false;
   pump();
 }
 
-// A minibatch whose first micro-batch is in the pipeline is admitted whole.
+// A minibatch whose first micro-batch is in the pipeline is admitted whole, by this source and the others.
 void source::stop_admitting() {
-  const auto minibatches = (admitted_ + microbatches_ - 1) / microbatches_;
-  total_ = minibatches * microbatches_;
-  caf::anon_send(context_->coordinator, admitted_msg{minibatches});
-  pump();
+  paused_ = true;
+  caf::anon_send(context_->coordinator, admitted_msg{last_admitted_ < 0 ? 0 : last_admitted_ / microbatches_ + 1});
 }
 
 void source::credit(const credit_msg& m) {
@@ -121,27 +144,30 @@ void source::loaded(load_reply_msg m) {
 
 void source::request_ahead() {
   const auto ahead = static_cast<std::int64_t>(2 * links_.loaders.size());
-  while (requested_ < total_ && requested_ < admitted_ + ahead) {
+  while (request_ < total_ && requested_ < admitted_ + ahead) {
     const auto& loader = links_.loaders[static_cast<std::size_t>(requested_) % links_.loaders.size()];
-    caf::anon_send(loader, load_request_msg{loader_, key_at(requested_)});
+    caf::anon_send(loader, load_request_msg{loader_, key_at(request_)});
     ++requested_;
+    request_ = next_of_ours(request_ + 1);
   }
 }
 
 void source::pump() {
   if (!loader_) return;
   request_ahead();
-  while (credit_ > 0 && admitted_ < total_) {
-    const auto it = ready_.find(admitted_);
+  while (!paused_ && credit_ > 0 && next_ < total_) {
+    const auto it = ready_.find(next_);
     if (it == ready_.end()) break;
     auto m = std::move(it->second);
     ready_.erase(it);
     --credit_;
     ++admitted_;
+    last_admitted_ = next_;
+    next_ = next_of_ours(next_ + 1);
     admit(std::move(m));
     request_ahead();
   }
-  if (reported_ || returned_ < total_) return;
+  if (reported_ || paused_ || next_ < total_ || returned_ < admitted_) return;
   reported_ = true;
   caf::anon_send(context_->coordinator, part_done_msg{who_});
 }
@@ -156,9 +182,9 @@ void source::admit(load_reply_msg m) {
 }
 
 std::string source::describe() const {
-  if (admitted_ >= total_) return "the source has admitted everything";
+  if (next_ >= total_) return "the source has admitted everything";
   if (credit_ <= 0) return "the source has no credit: it waits for stage 0 to finish a backward";
-  return "the source waits for its loaders: minibatch " + std::to_string(key_at(admitted_).minibatch);
+  return "the source waits for its loaders: minibatch " + std::to_string(key_at(next_).minibatch);
 }
 
 caf::behavior source_behavior(caf::stateful_actor<source>* self, context_ptr context) {

@@ -1,4 +1,5 @@
-// The source admits micro-batches while it holds credits; loader actors decode samples ahead of it.
+// The source admits micro-batches while it holds credits; loader actors decode samples ahead of it. Each rank that hosts
+// replicas of stage 0 has one, which admits what is dealt to those.
 #pragma once
 
 #include "actors/actor_context.hpp"
@@ -9,6 +10,7 @@ namespace penstock::actors {
 /// Sent to the source once.
 struct connect_source_msg {
   neighbour_side first;          ///< activations go there
+  std::vector<int> replicas;     ///< of stage 0, on this rank
   std::vector<stage_actor> last; ///< labels go there
   std::function<int(const message_key&)> deal_last;
   std::vector<caf::actor> loaders;

@@ -2,6 +2,7 @@
 #include "actors/stage_actor.hpp"
 
 #include "actors/policy/replica_cursor.hpp"
+#include "actors/ranks/bucket_plan.hpp"
 #include "actors/stage_inbox.hpp"
 #include "actors/stage_job.hpp"
 #include "actors/stage_work.hpp"
@@ -52,11 +53,13 @@ private:
   void run_backward(const planner::action& a);
   void contribute(const planner::action& a);
   std::int64_t group_of(const planner::action& backward) const;
+  std::function<void(int)> bucket_sender(std::int64_t group, const std::shared_ptr<std::vector<tensor>>& sum) const;
   void drop_versions();
   void post(std::shared_ptr<stage_job> job);
   void finish_forward(stage_job& job);
   void finish_backward(stage_job& job);
   void finish_evaluation(stage_job& job);
+  void return_credit(const message_key& key);
   void check_loss(const stage_job& job) const;
   void report_done();
   void check_key(const message_key& key) const;
@@ -87,6 +90,7 @@ private:
   // Gradients by update group, summed so far. There are two under 2bw: backwards of the next minibatch begin before the
   // update of this one. The stream adds to a set while a backward of its group is posted.
   std::map<std::int64_t, std::shared_ptr<std::vector<tensor>>> gradients_;
+  std::shared_ptr<const bucket_plan> buckets_; // where the stage's replicas are on several ranks
   int posted_ = 0;
 
   weights_ptr evaluation_weights_;
@@ -101,6 +105,8 @@ void stage_replica::start(stage_actor::pointer self, context_ptr context, int st
   replica_ = replica;
   who_ = "stage " + std::to_string(stage) + (unit_->replicas.size() > 1 ? " replica " + std::to_string(replica) : "");
   trace_ = stage_tracer(context_->services.trace, stage, replica);
+  if (context_->services.parts.where.hosts(stage).size() > 1)
+    buckets_ = std::make_shared<const bucket_plan>(plan_buckets(*unit_));
   *work_ = {context_, unit_, own_, trace_, {}};
 }
 
@@ -276,7 +282,24 @@ void stage_replica::run_backward(const planner::action& a) {
   auto& sum = gradients_[group_of(a)];
   if (!sum) sum = std::make_shared<std::vector<tensor>>(unit_->layers->parameters().size());
   job->gradients = sum;
+  if (buckets_ && !cursor_.has_backward_for(group_of(a), [this](const auto& b) { return group_of(b); }))
+    job->layer_done = bucket_sender(group_of(a), sum);
   post(std::move(job));
+}
+
+// Hands each bucket over, on the stream, as soon as the layers that it belongs to are done.
+std::function<void(int)> stage_replica::bucket_sender(std::int64_t group,
+                                                      const std::shared_ptr<std::vector<tensor>>& sum) const {
+  return [next = std::size_t{0}, group, sum, plan = buckets_, layers = unit_->layers, to = links_.group,
+          segment = segment_, replica = replica_](int layer) mutable {
+    for (; next < plan->size() && (*plan)[next].first >= layers->first_parameter(layer); ++next) {
+      const auto& b = (*plan)[next];
+      gradient_bucket_msg m{segment, group, replica, next, {}};
+      m.gradients.assign(sum->begin() + static_cast<std::ptrdiff_t>(b.first),
+                         sum->begin() + static_cast<std::ptrdiff_t>(b.last));
+      caf::anon_send(to, std::move(m));
+    }
+  };
 }
 
 // The update that a backward's gradient goes into.
@@ -318,6 +341,8 @@ void stage_replica::report_done() {
 
 void stage_replica::post(std::shared_ptr<stage_job> job) {
   ++posted_;
+  context_->stage = unit_->index;
+  context_->minibatch = job->key.minibatch;
   const auto address = caf::actor_cast<stage_actor>(self_);
   own_->work->post([work = work_, raw = job.get()](backend& ops) { work->compute(ops, *raw); },
                    [job, address](std::exception_ptr failure) {
@@ -367,9 +392,13 @@ void stage_replica::finish_forward(stage_job& job) {
   send_tensors(links_.next, std::move(m), unit_->index + 1);
 }
 
+void stage_replica::return_credit(const message_key& key) {
+  caf::anon_send(links_.sources.at(static_cast<std::size_t>(links_.deal_first(key))), credit_msg{key});
+}
+
 void stage_replica::finish_backward(stage_job& job) {
   if (unit_->is_first) {
-    caf::anon_send(links_.source, credit_msg{job.key});
+    return_credit(job.key);
     return;
   }
   gradient_msg m{job.key, job.version, {}};
@@ -399,7 +428,7 @@ void stage_replica::pump_evaluation() {
 void stage_replica::finish_evaluation(stage_job& job) {
   if (unit_->is_last) {
     caf::anon_send(links_.metrics, loss_msg{job.key, job.metrics});
-    caf::anon_send(links_.source, credit_msg{job.key});
+    return_credit(job.key);
     return;
   }
   activation_msg m{job.key, job.version, job.samples, {}};

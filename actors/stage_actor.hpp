@@ -10,7 +10,8 @@ namespace penstock::actors {
 struct connect_stage_msg {
   neighbour_side previous; ///< empty for the first stage
   neighbour_side next;     ///< empty for the last
-  caf::actor source;       ///< takes credits
+  std::vector<caf::actor> sources; ///< take credits; by replica of stage 0
+  std::function<int(const message_key&)> deal_first; ///< the replica of stage 0 that a message went through
   caf::actor metrics;      ///< takes losses
   caf::actor group;        ///< takes gradients
   std::int64_t source_credit = 1;

@@ -53,7 +53,8 @@ stage_forward compute_forward(backend& ops, const pipeline& p, const stage_unit&
 
 std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
                                      std::vector<tensor> output_gradients, const weight_set& weights,
-                                     microbatch_record& record, std::span<tensor> gradients) {
+                                     microbatch_record& record, std::span<tensor> gradients,
+                                     const std::function<void(int)>& layer_done) {
   if (record.id.samples == 0) return std::vector<tensor>(s.layers->inputs().size());
   const compute_times::watch timing(r.times.backward);
   if (s.recomputes) recompute(ops, s, r, record);
@@ -64,7 +65,13 @@ std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stag
     output_gradients.push_back(p.loss.backward(ops, record.loss, scale));
     record.loss = {};
   }
-  return s.layers->backward(ops, training_call(record.id, r), std::move(output_gradients), weights.tensors,
+  auto call = training_call(record.id, r);
+  if (layer_done)
+    call.observe = [&](const layer_observation& o) {
+      if (r.observe) r.observe(o);
+      layer_done(o.layer);
+    };
+  return s.layers->backward(ops, call, std::move(output_gradients), weights.tensors,
                             std::move(record.activations), gradients);
 }
 
@@ -139,7 +146,7 @@ void keep_first_gradients(backend& ops, stage_unit& s, float scale, std::span<co
 
 void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_options& options,
                     const update_order& order, std::span<const tensor> gradients) {
-  const compute_times::watch timing(s.replicas.front().times.update);
+  const compute_times::watch timing(s.first_local().times.update);
   if (order.keep_gradients) keep_first_gradients(ops, s, order.gradient_scale, gradients);
   // Only this thread can make another handle of the newest version, so a count of one cannot change under us.
   const bool in_place = s.weights.use_count() == 1;

@@ -35,9 +35,11 @@ stage_forward compute_forward(backend& ops, const pipeline& p, const stage_unit&
 /// Backward with the weights given (the captured ones, but under pipedream-naive). Weight gradients are added into
 /// `gradients`. Returns input gradients in the order of segment::inputs(). Where the stage recomputes, its forward runs
 /// again first, with the captured weights and the same random numbers; BatchNorm's statistics stay as they are.
+/// `layer_done` is called with each layer whose part of the gradients has been added, last layer first.
 std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
                                      std::vector<tensor> output_gradients, const weight_set& weights,
-                                     microbatch_record& record, std::span<tensor> gradients);
+                                     microbatch_record& record, std::span<tensor> gradients,
+                                     const std::function<void(int)>& layer_done = {});
 
 /// Evaluation forward: given states, nothing kept.
 stage_forward compute_evaluation(backend& ops, const pipeline& p, const stage_unit& s, std::vector<tensor> inputs,

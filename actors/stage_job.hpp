@@ -19,6 +19,7 @@ struct stage_job {
   std::shared_ptr<microbatch_record> record;
   weights_ptr weights;                            ///< to read; dropped when the work is done
   std::shared_ptr<std::vector<tensor>> gradients; ///< backward adds to it
+  std::function<void(int)> layer_done;            ///< of the last backward of an update; else empty
   std::vector<tensor> outputs;
   loss_metrics metrics;
   std::int64_t begin_ns = 0;

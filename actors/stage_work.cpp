@@ -1,15 +1,19 @@
 // Runs one job of a stage replica on its stream.
 #include "actors/stage_work.hpp"
 
+#include "actors/ranks/wire.hpp"
+
 namespace penstock::actors {
 
 void stage_work::compute(backend& ops, stage_job& job) {
   const auto& parts = context->services.parts;
   job.begin_ns = trace_recorder::now_ns();
+  adopt_layouts(ops, job.inputs);
   if (job.what == stage_job::kind::backward) {
     job.outputs = compute_backward(ops, parts, *unit, *own, std::move(job.inputs), *job.weights, *job.record,
-                                   *job.gradients);
+                                   *job.gradients, job.layer_done);
     job.gradients.reset();
+    job.layer_done = nullptr;
   } else {
     auto result =
         job.what == stage_job::kind::forward

@@ -1,18 +1,24 @@
 // The whole run: stretches of training between drains, evaluations, checkpoints, and the summary.
 #include "actors/trainer.hpp"
 
-#include "actors/checkpoint.hpp"
+#include "actors/checkpoint_writer.hpp"
 #include "actors/digest.hpp"
 #include "actors/policy/partition.hpp"
+#include "actors/ranks/job.hpp"
+#include "actors/ranks/serial_observer.hpp"
+#include "actors/ranks/trace_files.hpp"
 #include "actors/run_plan.hpp"
 #include "actors/step_log.hpp"
-#include "actors/trace/recorder.hpp"
+#include "actors/summarise.hpp"
 #include "actors/weights_file.hpp"
 #include "kernels/check.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
+#include <sstream>
+#include <utility>
 
 namespace penstock::actors {
 
@@ -24,7 +30,7 @@ run_summary describe(const run_plan& plan, const model& net) {
   s.microbatches = plan.options.microbatches;
   s.instruction_set = plan.instruction_set;
   s.library = plan.library;
-  s.threads = threads_per_worker(plan.options);
+  s.threads = threads_per_worker(plan.options, plan.where, plan.rank);
   for (std::size_t i = 0; i < plan.cuts.size(); ++i) {
     const int end = i + 1 < plan.cuts.size() ? plan.cuts[i + 1] : static_cast<int>(net.layers().size());
     stage_report stage;
@@ -51,6 +57,7 @@ trace_header header_of(const run_plan& plan, const run_summary& s, const std::st
     h.credits.push_back(stage.credit);
     h.stage_layers.push_back(stage.layers);
   }
+  if (plan.where.ranks > 1) h.ranks = plan.where.rank_of;
   h.stashes_weights = plan.dealing.stashes_weights;
   h.vertical_sync = plan.options.schedule == "pipedream-vertical-sync";
   h.minibatches = -1;
@@ -60,39 +67,85 @@ trace_header header_of(const run_plan& plan, const run_summary& s, const std::st
 class training_run {
 public:
   training_run(run_plan plan, const run_inputs& inputs, run_observer& observer, run_control& control);
+  ~training_run();
+  training_run(const training_run&) = delete;
+  training_run& operator=(const training_run&) = delete;
   run_summary run();
 
 private:
   void load();
+  void take_position(const checkpoint_position& at);
   void train_stretches();
   void after_drain(std::int64_t planned_end);
   void evaluate();
   void checkpoint();
   void finish();
   void summarise();
+  void agree();
+  void doing(const std::string& what);
+  bool is_first() const { return plan_.rank == 0; }
   checkpoint_position position() const;
 
   run_plan plan_;
   const run_inputs& inputs_;
-  run_observer& observer_;
+  serial_observer observer_;
   run_control& control_;
   run_summary summary_;
   std::unique_ptr<pipeline> parts_;
-  std::unique_ptr<trace_recorder> trace_;
+  std::unique_ptr<bundle_transfers> transfers_; // in a job
+  std::unique_ptr<checkpoint_writer> writer_;   // on rank 0
+  std::unique_ptr<trace_files> trace_;
   step_log steps_;
   run_services services_;
   std::unique_ptr<executor> executor_;
   std::int64_t done_ = 0;          // minibatches, of the whole run
   std::int64_t evaluated_at_ = -1; // steps after which there was an evaluation
   std::int64_t checkpointed_at_ = -1;
+  // What all ranks agree on: a signal may reach only one of them.
+  bool stopping_ = false;
+  bool checkpoint_asked_ = false;
+  std::int64_t agreements_ = 0;
 };
 
 training_run::training_run(run_plan plan, const run_inputs& inputs, run_observer& observer, run_control& control)
-    : plan_(std::move(plan)), inputs_(inputs), observer_(observer), control_(control),
-      summary_(describe(plan_, *inputs.net)), parts_(build_pipeline(plan_.options, inputs.net, plan_.cuts)),
-      steps_(observer, plan_.options.lr, plan_.options.microbatches, plan_.drains.per_epoch, plan_.drains.total),
+    : plan_(std::move(plan)), inputs_(inputs), observer_(observer, plan_.rank != 0), control_(control),
+      summary_(describe(plan_, *inputs.net)),
+      parts_(build_pipeline(plan_.options, inputs.net, plan_.cuts, plan_.where, plan_.rank)),
+      steps_(observer_, plan_.options.lr, plan_.options.microbatches, plan_.drains.per_epoch, plan_.drains.total),
       services_{plan_.options, *parts_, inputs_, observer_, control_, steps_} {
   summary_.threads = parts_->threads;
+  if (inputs.ranks != nullptr) {
+    transfers_ = std::make_unique<bundle_transfers>(*inputs.ranks);
+    inputs.ranks->control.on_failure([this](const transport::job_failure& cause) { transfers_->cancel(cause.text); });
+  }
+  if (is_first() && !plan_.options.checkpoint.empty())
+    writer_ = std::make_unique<checkpoint_writer>(
+        plan_.options.checkpoint,
+        [this](const auto& folder, std::int64_t step) { observer_.on_checkpoint(folder, step); },
+        [this] { control_.stop = true; }); // the next drain tells why
+}
+
+training_run::~training_run() {
+  if (inputs_.ranks != nullptr) inputs_.ranks->control.on_failure({});
+}
+
+void training_run::doing(const std::string& what) {
+  if (inputs_.ranks != nullptr) inputs_.ranks->control.doing(what);
+}
+
+void training_run::agree() {
+  bool stop = control_.stop;
+  bool asked = control_.checkpoint.exchange(false);
+  if (const auto* ranks = inputs_.ranks) {
+    const std::string flags{stop ? '1' : '0', asked ? '1' : '0'};
+    const auto name = "wishes " + std::to_string(agreements_++);
+    for (const auto& of_one : ranks->control.all_gather(name, flags, ranks->patience)) {
+      stop |= of_one.at(0) == '1';
+      asked |= of_one.at(1) == '1';
+    }
+  }
+  stopping_ |= stop;
+  checkpoint_asked_ |= asked;
 }
 
 checkpoint_position training_run::position() const {
@@ -102,24 +155,47 @@ checkpoint_position training_run::position() const {
 
 void training_run::load() {
   const auto& o = plan_.options;
+  memory_pool pool;
+  std::vector<stage_snapshot> all;
   if (o.resume) {
-    const auto at = read_checkpoint(*parts_, position(), o.checkpoint);
-    done_ = at.step;
-    summary_.drains = at.drains;
-    checkpointed_at_ = done_;
+    doing("reading a checkpoint");
+    saved_run saved;
+    if (is_first()) saved = read_checkpoint(position(), o.checkpoint, pool);
+    take_position(saved.at);
+    load_snapshots(*parts_, spread_snapshots(std::move(saved.stages), *parts_, transfers_.get(), pool), o.checkpoint);
     observer_.on_note("resumed after step " + std::to_string(done_) + " from " + o.checkpoint.string());
   } else if (!o.weights.empty()) {
-    const auto note = read_weights(*parts_, o.weights, o.allow_partial);
-    if (!note.empty()) observer_.on_note(note);
+    doing("reading a weights file");
+    weights_contents given;
+    if (is_first()) given = read_weights(inputs_.net, o.weights, o.allow_partial, pool);
+    if (!given.note.empty()) observer_.on_note(given.note);
+    load_partial(*parts_, spread_snapshots({std::move(given.whole)}, *parts_, transfers_.get(), pool));
   }
 }
 
+// Of a checkpoint that rank 0 has read.
+void training_run::take_position(const checkpoint_position& at) {
+  done_ = at.step;
+  summary_.drains = at.drains;
+  if (const auto* ranks = inputs_.ranks) {
+    std::string text = std::to_string(done_);
+    for (const auto drain : summary_.drains)
+      text += " " + std::to_string(drain);
+    std::istringstream numbers(ranks->control.broadcast("position", text, ranks->patience));
+    numbers >> done_;
+    summary_.drains.assign(std::istream_iterator<std::int64_t>(numbers), {});
+  }
+  checkpointed_at_ = done_;
+}
+
 void training_run::train_stretches() {
-  while (done_ < plan_.drains.total && !control_.stop) {
+  agree();
+  while (done_ < plan_.drains.total && !stopping_) {
     const auto end = plan_.drains.next(done_);
     const auto segment = static_cast<std::int64_t>(summary_.drains.size());
     done_ += executor_->train(plan_segment(plan_, segment, done_, end - done_));
     summary_.drains.push_back(done_);
+    agree();
     after_drain(end);
   }
 }
@@ -127,7 +203,7 @@ void training_run::train_stretches() {
 void training_run::after_drain(std::int64_t planned_end) {
   const bool last = done_ >= plan_.drains.total;
   if (done_ == planned_end && !last && plan_.drains.evaluates_at(done_)) evaluate();
-  const bool asked = control_.checkpoint.exchange(false);
+  const bool asked = std::exchange(checkpoint_asked_, false);
   if (asked && plan_.options.checkpoint.empty()) observer_.on_note("no checkpoint folder was given: nothing written");
   if (asked || (!last && plan_.drains.checkpoints_at(done_))) checkpoint();
 }
@@ -135,7 +211,8 @@ void training_run::after_drain(std::int64_t planned_end) {
 void training_run::evaluate() {
   if (inputs_.test == nullptr) return;
   eval_event event;
-  event.metrics = executor_->evaluate(*inputs_.test, plan_.options.eval_batch);
+  event.metrics = executor_->evaluate(*inputs_.test, plan_.options.eval_batch,
+                                      shared_mean_states(*parts_, transfers_.get()));
   event.epoch = done_ / plan_.drains.per_epoch;
   event.step = done_;
   summary_.evaluation = event.metrics;
@@ -148,45 +225,38 @@ void training_run::evaluate() {
 
 void training_run::checkpoint() {
   if (plan_.options.checkpoint.empty() || plan_.options.eval_only || checkpointed_at_ == done_) return;
-  const auto folder = write_checkpoint(*parts_, position(), plan_.options.checkpoint);
+  doing("gathering a checkpoint of step " + std::to_string(done_));
+  memory_pool pool;
+  auto all = collect_snapshots(*parts_, transfers_.get(), pool);
   checkpointed_at_ = done_;
-  observer_.on_checkpoint(folder, done_);
+  if (writer_) writer_->start(std::move(all), position());
 }
 
 void training_run::finish() {
-  if (!control_.stop && plan_.options.eval_every >= 0 && evaluated_at_ != done_) evaluate();
+  if (!stopping_ && plan_.options.eval_every >= 0 && evaluated_at_ != done_) evaluate();
   checkpoint();
-  summary_.end = control_.stop ? run_end::interrupted : run_end::finished;
+  if (writer_) writer_->finish();
+  summary_.end = stopping_ ? run_end::interrupted : run_end::finished;
 }
 
 void training_run::summarise() {
   summary_.steps = done_;
   summary_.samples_per_s = steps_.samples_per_s();
   summary_.steady_samples_per_s = steps_.steady_samples_per_s();
-  for (auto& s : parts_->stages) {
-    auto& out = summary_.stages[static_cast<std::size_t>(s.index)];
-    out.updates = s.weights->version;
-    out.weight_bytes = 0;
-    for (const auto& w : s.weights->tensors)
-      out.weight_bytes += static_cast<std::int64_t>(w.bytes());
-    const auto& times = s.replicas.front().times;
-    out.forward_seconds = times.forward.median_seconds();
-    out.backward_seconds = times.backward.median_seconds();
-    out.update_seconds = times.update.median_seconds();
-    for (auto& r : s.replicas) {
-      const auto usage = r.memory->memory().usage();
-      out.peak_weight_bytes = std::max(out.peak_weight_bytes, usage.peak(memory_use::weights));
-      out.peak_memory_bytes = std::max(out.peak_memory_bytes, usage.total_peak_bytes);
-    }
-  }
+  report_stages(*parts_, inputs_.ranks, summary_.stages);
+  doing("gathering the weights");
+  const auto& o = plan_.options;
   memory_pool pool;
-  summary_.weights_sha256 = sha256_of(plain_weights(*parts_, pool));
-  named_tensors states;
-  for (auto& s : parts_->stages) {
-    states.merge(plain_optimizer_state(*parts_, s, pool));
-    states.merge(mean_states(s, pool));
-  }
+  const auto all = collect_snapshots(*parts_, transfers_.get(), pool);
+  const bool keeps_gradients = !o.save_gradients.empty() && !o.eval_only;
+  const auto gradients = keeps_gradients ? collect_first_gradients(*parts_, transfers_.get(), pool) : named_tensors{};
+  if (!is_first()) return;
+  summary_.weights_sha256 = sha256_of(weights_of(all));
+  auto states = optimizer_state_of(all);
+  states.merge(states_of(all, inputs_.net, pool));
   summary_.state_sha256 = sha256_of(states);
+  if (keeps_gradients) write_safetensors(o.save_gradients, gradients, {{"format", "pt"}});
+  if (!o.save_weights.empty()) save_weights(all, inputs_.net, o.save_weights);
 }
 
 run_summary training_run::run() {
@@ -196,21 +266,16 @@ run_summary training_run::run() {
   if (!o.trace.empty()) {
     auto header = header_of(plan_, summary_, inputs_.net->name());
     header.first_minibatch = done_;
-    trace_ = std::make_unique<trace_recorder>(o.trace, std::move(header));
-    services_.trace = trace_.get();
+    trace_ = std::make_unique<trace_files>(o.trace, std::move(header), inputs_.ranks);
+    services_.trace = &trace_->recorder();
   }
   observer_.on_start(summary_, plan_.drains.total);
   executor_ = o.executor == executor_kind::oracle ? make_oracle_executor(services_) : make_actors_executor(services_);
   if (!o.eval_only) train_stretches();
   finish();
   executor_.reset();
-  if (trace_) {
-    trace_->close(done_);
-    summary_.trace_dropped = trace_->dropped();
-  }
+  if (trace_) summary_.trace_dropped = trace_->close(done_, transfers_.get());
   summarise();
-  if (!o.save_gradients.empty() && !o.eval_only) save_first_gradients(*parts_, o.save_gradients);
-  if (!o.save_weights.empty()) save_weights(*parts_, o.save_weights);
   summary_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return std::move(summary_);
 }
@@ -224,7 +289,21 @@ run_summary plan_run(const run_options& options, const run_inputs& inputs) {
 }
 
 run_summary train(const run_options& options, const run_inputs& inputs, run_observer& observer, run_control& control) {
-  return training_run(resolve_run(options, inputs), inputs, observer, control).run();
+  if (inputs.ranks == nullptr) return training_run(resolve_run(options, inputs), inputs, observer, control).run();
+  try {
+    return training_run(resolve_run(options, inputs), inputs, observer, control).run();
+  } catch (const job_ended&) {
+    throw;
+  } catch (const usage_error& e) {
+    inputs.ranks->control.fail(e.what());
+    throw;
+  } catch (const std::exception& e) {
+    inputs.ranks->control.fail(e.what());
+    // What broke here may have broken because the job had ended.
+    if (const auto cause = inputs.ranks->control.failure(); cause && cause->rank != inputs.ranks->rank())
+      throw job_ended(*cause);
+    throw;
+  }
 }
 
 } // namespace penstock::actors

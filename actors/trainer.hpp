@@ -81,6 +81,7 @@ struct run_control {
 };
 
 class layer_actor_factory; // actors/layer_actor.hpp
+struct job;                // actors/ranks/job.hpp
 
 struct run_inputs {
   std::shared_ptr<const model> net;
@@ -88,6 +89,7 @@ struct run_inputs {
   const dataset* test = nullptr; ///< may be null: no evaluation
   std::string model_options;     ///< what a checkpoint must agree with ("lenet image_size=28 classes=10 width=1")
   std::vector<std::shared_ptr<const layer_actor_factory>> layer_actors;
+  const job* ranks = nullptr; ///< the other processes of the run; null: there are none
 };
 
 /// What would be run: partition, schedule, credits; checks everything that can be checked without computing. Throws
@@ -95,7 +97,8 @@ struct run_inputs {
 run_summary plan_run(const run_options& options, const run_inputs& inputs);
 
 /// Runs to the end. Throws usage_error for options that cannot be carried out, penstock::error with the first cause
-/// when the run fails. Nothing is half-written.
+/// when the run fails. Nothing is half-written. In a job every rank calls it with the same options; events, files and the
+/// full summary are rank 0's, what the others return lacks the hashes. When another rank fails, all throw job_ended.
 run_summary train(const run_options& options, const run_inputs& inputs, run_observer& observer, run_control& control);
 
 } // namespace penstock::actors

@@ -4,6 +4,7 @@
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -66,6 +67,8 @@ public:
   }
   mismatches finish() {
     found_.unexpected.assign(left_.begin(), left_.end());
+    std::sort(found_.missing.begin(), found_.missing.end());
+    std::sort(found_.misshaped.begin(), found_.misshaped.end());
     return std::move(found_);
   }
 
@@ -84,49 +87,52 @@ void copy_plain(const tensor& from, tensor& to) {
   std::memcpy(to.raw(), from.raw(), from.bytes());
 }
 
-std::string read_weights(pipeline& p, const std::filesystem::path& file, bool allow_partial) {
-  memory_pool pool;
+weights_contents read_weights(std::shared_ptr<const model> net, const std::filesystem::path& file, bool allow_partial,
+                              memory_pool& pool) {
   auto contents = read_safetensors(file, pool);
   matcher match(contents, pool);
-  auto weights = plain_weights(p, pool); // what the file lacks stays as it is
-  std::vector<std::pair<tensor, tensor>> states;
+  const int layers = static_cast<int>(net->layers().size());
+  const segment whole(net, 0, layers);
+  weights_contents result;
+  result.whole.first_layer = net->layers().front().name;
+  result.whole.layers = layers;
+  for (const auto& parameter : whole.parameters())
+    if (auto t = match.take(parameter.name, dtype::f32, parameter.spec.dims, false))
+      result.whole.tensors["weights/" + parameter.name] = std::move(t);
+  for (const auto& state : whole.states())
+    if (auto t = match.take(state.name, state.spec.type, state.spec.dims, state.spec.type == dtype::i64))
+      result.whole.tensors["state/0/" + state.name] = std::move(t);
+  const auto found = match.finish();
+  if (!found.any()) return result;
+  result.note = text_of(found, file, net->name());
+  if (!allow_partial) throw usage_error(result.note + " (--allow-partial loads what fits)");
+  return result;
+}
+
+void load_partial(pipeline& p, const std::vector<stage_snapshot>& given) {
+  const auto& found = given.front().tensors; // the model is one stage there
   for (auto& s : p.stages) {
-    for (const auto& parameter : s.layers->parameters())
-      if (auto t = match.take(parameter.name, dtype::f32, parameter.spec.dims, false)) weights[parameter.name] = t;
+    if (!s.is_local()) continue;
+    memory_pool pool;
+    auto weights = plain_weights(s, pool);
+    for (auto& [name, t] : weights)
+      if (const auto it = found.find("weights/" + name); it != found.end()) t = it->second;
+    load_weights(s, weights);
     for (std::size_t i = 0; i < s.layers->states().size(); ++i) {
-      const auto& st = s.layers->states()[i];
-      const auto t = match.take(st.name, st.spec.type, st.spec.dims, st.spec.type == dtype::i64);
-      if (!t) continue;
-      for (auto& r : s.replicas)
-        states.emplace_back(t, r.states[i]);
+      const auto it = found.find("state/0/" + s.layers->states()[i].name);
+      if (it == found.end()) continue;
+      for (const int r : s.local)
+        copy_plain(it->second, s.replicas[static_cast<std::size_t>(r)].states[i]);
     }
   }
-  const auto found = match.finish();
-  std::string note;
-  if (found.any()) {
-    note = text_of(found, file, p.net->name());
-    if (!allow_partial) throw usage_error(note + " (--allow-partial loads what fits)");
-  }
-  for (auto& s : p.stages)
-    load_weights(s, weights);
-  for (auto& [from, to] : states)
-    copy_plain(from, to);
-  return note;
 }
 
-void save_weights(pipeline& p, const std::filesystem::path& file) {
+void save_weights(const std::vector<stage_snapshot>& all, std::shared_ptr<const model> net,
+                  const std::filesystem::path& file) {
   memory_pool pool;
-  auto all = plain_weights(p, pool);
-  for (auto& s : p.stages)
-    all.merge(mean_states(s, pool));
-  write_safetensors(file, all, {{"format", "pt"}});
-}
-
-void save_first_gradients(pipeline& p, const std::filesystem::path& file) {
-  named_tensors all;
-  for (const auto& s : p.stages)
-    all.insert(s.first_gradients.begin(), s.first_gradients.end());
-  write_safetensors(file, all, {{"format", "pt"}});
+  auto tensors = weights_of(all);
+  tensors.merge(states_of(all, std::move(net), pool));
+  write_safetensors(file, tensors, {{"format", "pt"}});
 }
 
 } // namespace penstock::actors

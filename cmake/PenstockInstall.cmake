@@ -19,7 +19,8 @@ endfunction()
 function(penstock_package_of target out)
   set(packages "DNNL::dnnl=dnnl 2.6" "OpenMP::OpenMP_CXX=OpenMP" "Threads::Threads=Threads" "CAF::core=CAF"
     "nlohmann_json::nlohmann_json=nlohmann_json 3.11" "spdlog::spdlog=spdlog" "fmt::fmt=fmt" "CLI11::CLI11=CLI11 2.1"
-    "ZLIB::ZLIB=ZLIB" "toml11::toml11=toml11" "JPEG::JPEG=JPEG" "OpenSSL::Crypto=OpenSSL")
+    "ZLIB::ZLIB=ZLIB" "toml11::toml11=toml11" "JPEG::JPEG=JPEG" "OpenSSL::Crypto=OpenSSL" "OpenSSL::SSL=OpenSSL"
+    "Boost::headers=Boost 1.74" "ucx::ucp=ucx" "ucx::ucs=ucx" "hwloc::hwloc=Hwloc")
   list(FILTER packages INCLUDE REGEX "^${target}=")
   if(NOT packages)
     message(FATAL_ERROR "cmake/PenstockInstall.cmake: say in which package ${target} is found")
@@ -31,7 +32,7 @@ endfunction()
 # Libraries made by penstock_add_library have an EXPORT_NAME.
 set(libraries "")
 set(programs "")
-foreach(folder IN ITEMS kernels planner actors apps tools)
+foreach(folder IN ITEMS kernels planner transport actors apps tools)
   if(NOT PENSTOCK_WITH_ACTORS AND folder MATCHES "actors|apps")
     continue()
   endif()
@@ -67,7 +68,7 @@ endif()
 install(EXPORT penstock NAMESPACE penstock:: FILE PenstockExport.cmake DESTINATION ${package_folder})
 
 # kernels/cpu and kernels/cuda are for the library alone: their headers need those of the vendors.
-foreach(folder IN ITEMS kernels planner actors apps)
+foreach(folder IN ITEMS kernels planner transport actors apps)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock/${folder}
     FILES_MATCHING PATTERN "*.hpp" PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE PATTERN "examples" EXCLUDE)
 endforeach()
@@ -77,4 +78,5 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/PenstockConfig.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/PenstockConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/package/PenstockConfig.cmake ${PROJECT_BINARY_DIR}/package/PenstockConfigVersion.cmake
-  ${CMAKE_CURRENT_LIST_DIR}/PenstockPlugin.cmake ${CMAKE_CURRENT_LIST_DIR}/FindCAF.cmake DESTINATION ${package_folder})
+  ${CMAKE_CURRENT_LIST_DIR}/PenstockPlugin.cmake ${CMAKE_CURRENT_LIST_DIR}/FindCAF.cmake
+  ${CMAKE_CURRENT_LIST_DIR}/FindHwloc.cmake DESTINATION ${package_folder})

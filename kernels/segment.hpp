@@ -57,6 +57,10 @@ public:
   const std::vector<value_id>& inputs() const { return inputs_; }
   const std::vector<value_id>& outputs() const { return outputs_; }
   const std::vector<segment_parameter>& parameters() const { return parameters_; }
+  /// Index in parameters() of the first one that belongs to that layer or to a later one.
+  std::size_t first_parameter(int layer) const {
+    return steps_.at(static_cast<std::size_t>(layer - first_)).first_parameter;
+  }
   const std::vector<segment_state>& states() const { return states_; }
   /// The format in which this backend keeps each parameter.
   std::vector<format_ptr> parameter_formats(backend& ops) const;

@@ -33,14 +33,20 @@ VENDORS = {
     "protozero/": ["actors/trace/", "tests/trace/"],
     "jpeglib.h": ["apps/data/", "tests/data/"],
     "zlib.h": ["apps/data/", "tests/data/"],
-    "openssl/": ["actors/", "transport/"],
+    "openssl/": ["actors/", "transport/", "tests/transport/"],
+    "boost/": ["transport/", "tests/transport/", "tools/"],
+    "ucp/": ["transport/ucx/", "tools/"],
+    "uct/": ["transport/ucx/"],
+    "ucs/": ["transport/ucx/"],
+    "hwloc": ["transport/launch/"],
+    "gloo/": ["tools/"],
     "fmt/": ["apps/", "actors/", "tools/"],
     "gtest/": ["tests/"],
     "gmock/": ["tests/"],
     "benchmark/": ["tools/"],
 }
 # Nothing here may reach CAF, not even through other headers of ours.
-CAF_FREE = ["actors/policy/", "actors/trace/", "apps/models/", "apps/data/", "kernels/", "planner/"]
+CAF_FREE = ["actors/policy/", "actors/trace/", "apps/models/", "apps/data/", "kernels/", "planner/", "transport/"]
 
 LINES = {".hpp": 300, ".cpp": 500, ".py": 500}
 # Projects of their own, built against the installed package.

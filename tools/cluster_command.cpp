@@ -1,5 +1,7 @@
-// `penstock cluster measure`: describes this machine for the planner.
+// `penstock cluster measure`: describes this machine, or the processes of a job, for the planner.
 #include "actors/profiler/measure_machine.hpp"
+#include "actors/profiler/measure_ranks.hpp"
+#include "apps/runner/app_job.hpp"
 #include "apps/runner/command_line.hpp"
 #include "apps/runner/output_files.hpp"
 #include "kernels/atomic_file.hpp"
@@ -10,15 +12,41 @@
 
 namespace penstock::tools {
 
+namespace {
+
+// Every rank of a job measures; rank 0 has the result.
+std::string measure_job(const apps::job_options& given, const transport::launch& where) {
+  const auto warn = [](const std::string& text) { std::fprintf(stderr, "penstock: %s\n", text.c_str()); };
+  apps::app_job job(given, {}, where, warn);
+  try {
+    const auto c = actors::measure_ranks(job.ranks(), warn);
+    job.leave();
+    return job.is_first() ? planner::to_toml(c) : "";
+  } catch (const std::exception& e) {
+    if (job.fail(e.what())) return "";
+    throw;
+  }
+}
+
+std::string measure(int workers, const apps::job_options& given) {
+  const auto where = apps::find_launch(given);
+  return where.size == 1 ? planner::to_toml(actors::measure_machine(workers)) : measure_job(given, where);
+}
+
+} // namespace
+
 int cluster_command(std::span<const std::string> arguments) {
   std::string action;
   std::string output;
   int workers = actors::usable_cores();
   apps::command_line line("penstock cluster",
-                          "measure: the workers of this machine, their memory, and what a message between them costs.");
+                          "measure: the workers of this machine, their memory, and what a message between them costs. Under "
+                          "`penstock launch` the workers are the processes.");
   line.positional("measure", action, "What to do");
   line.whole("--workers", workers, 1, "Workers in one process");
   line.text("-o,--output", output, "FILE", "The cluster, TOML [shown]");
+  apps::job_options job_given;
+  apps::declare_job_options(line, job_given);
   if (!line.parse(arguments)) {
     std::fputs(line.help_text().c_str(), stdout);
     return 0;
@@ -26,7 +54,8 @@ int cluster_command(std::span<const std::string> arguments) {
   if (action != "measure") throw usage_error("cluster: found '" + action.substr(0, 80) + "', wanted measure");
   if (workers > 1024) throw usage_error("--workers: found " + std::to_string(workers) + ", wanted at most 1024");
   if (!output.empty()) apps::check_output_file("--output", output);
-  const auto text = planner::to_toml(actors::measure_machine(workers));
+  const auto text = measure(workers, job_given);
+  if (text.empty()) return 0;
   if (output.empty()) {
     std::fputs(text.c_str(), stdout);
     return 0;

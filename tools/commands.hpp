@@ -14,5 +14,6 @@ int cluster_command(std::span<const std::string> arguments);
 int plan_command(std::span<const std::string> arguments);
 int simulate_command(std::span<const std::string> arguments);
 int schedule_command(std::span<const std::string> arguments);
+int launch_command(std::span<const std::string> arguments);
 
 } // namespace penstock::tools

@@ -23,6 +23,7 @@ constexpr const char* help = R"(penstock: pipeline-parallel training with actors
   penstock plan PROFILE ...    find how to cut, replicate and schedule it
   penstock simulate PLAN ...   play a plan under a virtual clock
   penstock schedule ...        draw what each stage does when
+  penstock launch -np N -- APP ...   run an app as N processes, here or on --hosts
   penstock trace ...           read a trace: summary, timeline, lifeline, check, diff
   penstock version             the version
 
@@ -46,6 +47,7 @@ int run_command(int argc, char** argv) {
   if (name == "plan") return tools::plan_command(arguments);
   if (name == "simulate") return tools::simulate_command(arguments);
   if (name == "schedule") return tools::schedule_command(arguments);
+  if (name == "launch") return tools::launch_command(arguments);
   if (name == "trace") return actors::trace_command(arguments, std::cout, std::cerr);
   if (name == "version" || name == "--version") {
     std::puts("penstock " PENSTOCK_VERSION);
@@ -55,8 +57,8 @@ int run_command(int argc, char** argv) {
     std::fputs(help, stdout);
     return apps::done;
   }
-  const std::vector<std::string> known{"models",   "train",    "profile", "cluster", "plan",
-                                       "simulate", "schedule", "trace",   "version", "help"};
+  const std::vector<std::string> known{"models",   "train",  "profile", "cluster", "plan", "simulate",
+                                       "schedule", "launch", "trace",   "version", "help"};
   throw usage_error("unknown command '" + name.substr(0, 80) + "'" + did_you_mean(name, known) + ", wanted one of " +
                     join(known, ", "));
 }

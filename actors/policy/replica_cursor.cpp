@@ -93,6 +93,17 @@ std::optional<std::int64_t> replica_cursor::oldest_needed() const {
   return oldest;
 }
 
+bool replica_cursor::has_backward_for(std::int64_t update,
+                                      const std::function<std::int64_t(const action&)>& update_of) const {
+  for (auto i = head_; i < list_->actions.size(); ++i) {
+    if (is_done(i)) continue;
+    const auto& a = list_->actions[i];
+    if (a.kind == action_kind::backward && update_of(a) == update) return true;
+    if (a.kind == action_kind::update && a.minibatch == update) return false;
+  }
+  return false;
+}
+
 void replica_cursor::replace(const planner::replica_list* shorter) {
   const auto& now = list_->actions;
   const auto& then = shorter->actions;

@@ -4,6 +4,7 @@
 #include "planner/schedule.hpp"
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -41,6 +42,9 @@ public:
   std::int64_t in_flight() const { return in_flight_; }
   /// The oldest version that a later action still has to look up; none when no action will.
   std::optional<std::int64_t> oldest_needed() const;
+  /// True while a backward that goes into that update has not begun; `update_of` says into which one a backward goes.
+  bool has_backward_for(std::int64_t update,
+                        const std::function<std::int64_t(const planner::action&)>& update_of) const;
   /// The same run, ended earlier: a prefix-stable list (planner::make_schedule) takes this one's place.
   void replace(const planner::replica_list* shorter);
 

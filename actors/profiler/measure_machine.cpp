@@ -59,14 +59,14 @@ public:
   }
 };
 
-double physical_memory_bytes() {
+} // namespace
+
+double available_memory_bytes() {
   std::ifstream in("/proc/meminfo");
   for (std::string word; in >> word;)
     if (double kib = 0; word == "MemAvailable:" && in >> kib) return kib * 1024;
   throw error("[machine] /proc/meminfo does not say how much memory is available");
 }
-
-} // namespace
 
 int usable_cores() {
   cpu_set_t set;
@@ -150,7 +150,7 @@ planner::cluster measure_machine(int workers) {
   cpu.name = "cpu";
   cpu.count = workers;
   cpu.threads = std::max(1, usable_cores() / workers);
-  cpu.memory_bytes = physical_memory_bytes() / workers;
+  cpu.memory_bytes = available_memory_bytes() / workers;
   c.devices.push_back(std::move(cpu));
   planner::link_level link;
   link.group = workers;

@@ -4,7 +4,9 @@
 #include "actors/trace/diff.hpp"
 #include "actors/trace/history.hpp"
 #include "actors/trace/lifeline.hpp"
+#include "actors/trace/merge.hpp"
 #include "actors/trace/summary.hpp"
+#include "actors/trace/table.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 
@@ -22,8 +24,9 @@ namespace {
 
 constexpr std::int64_t shown_minibatches = 8; // of a timeline, unless told
 constexpr int default_width = 120;
+constexpr const char* warning = "penstock: trace: warning: ";
 
-const std::vector<std::string> commands{"summary", "timeline", "lifeline", "check", "diff"};
+const std::vector<std::string> commands{"summary", "timeline", "lifeline", "check", "diff", "merge"};
 
 constexpr const char* help =
     "usage: penstock trace COMMAND FILE...\n"
@@ -32,36 +35,40 @@ constexpr const char* help =
     "                                   minibatches N to N as text, one row a stage replica\n"
     "  lifeline FILE MINIBATCH          one minibatch's way through the stages\n"
     "  check FILE                       did the run do what its schedule promises?\n"
-    "  diff A B [--json]                two traces of one plan, stage by stage: predicted and run, before and after\n";
+    "  diff A B [--json]                two traces of one plan, stage by stage: predicted and run, before and after\n"
+    "  merge FILE... -o OUT             the files of a run's ranks as one trace, on rank 0's clock\n";
 
 struct request {
   std::string command;
   std::vector<std::string> words; // the file and what follows it
   std::map<std::string, std::int64_t> numbers;
+  std::string output;
   bool json = false;
   bool help = false;
 };
 
-std::int64_t parse_number(const std::string& what, const std::string& text, std::int64_t least, std::int64_t most) {
+std::int64_t parse_number(const request& r, const std::string& what, const std::string& text, std::int64_t least,
+                          std::int64_t most) {
   std::int64_t value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failure != std::errc() || end != text.data() + text.size() || value < least || value > most)
-    throw usage_error(what + " is '" + text + "', wanted a whole number from " + std::to_string(least) + " to " +
-                      std::to_string(most));
+    throw usage_error("trace " + r.command + ": " + what + " is '" + text + "', wanted a whole number from " +
+                      std::to_string(least) + " to " + std::to_string(most));
   return value;
 }
 
 std::vector<std::string> options_of(const std::string& command) {
   if (command == "summary" || command == "diff") return {"--json", "--help"};
   if (command == "timeline") return {"--from", "--to", "--width", "--help"};
+  if (command == "merge") return {"-o", "--output", "--help"};
   return {"--help"};
 }
 
 /// The option's value: what follows '=' or the next word.
-std::string value_of(const std::string& name, std::optional<std::string> attached, std::span<const std::string> args,
-                     std::size_t& at) {
+std::string value_of(const std::string& command, const std::string& name, std::optional<std::string> attached,
+                     std::span<const std::string> args, std::size_t& at) {
   if (attached) return *attached;
-  if (++at >= args.size()) throw usage_error("option " + name + " lacks its number");
+  if (++at >= args.size()) throw usage_error("trace " + command + ": option " + name + " lacks its value");
   return args[at];
 }
 
@@ -91,12 +98,15 @@ request parse(std::span<const std::string> args) {
     } else if (std::find(options.begin(), options.end(), name) == options.end()) {
       throw usage_error("trace " + r.command + ": unknown option '" + name + "'" + did_you_mean(name, options));
     } else if (name == "--json") {
-      if (attached) throw usage_error("option --json takes no value");
+      if (attached) throw usage_error("trace " + r.command + ": option --json takes no value");
       r.json = true;
     } else {
-      const auto text = value_of(name, attached, args, i);
-      r.numbers[name] = name == "--width" ? parse_number(name, text, 10, 100'000)
-                                          : parse_number(name, text, 0, std::int64_t{1} << 53);
+      const auto text = value_of(r.command, name, attached, args, i);
+      if (r.command == "merge")
+        r.output = text;
+      else
+        r.numbers[name] = name == "--width" ? parse_number(r, name, text, 10, 100'000)
+                                            : parse_number(r, name, text, 0, std::int64_t{1} << 53);
     }
   }
   return r;
@@ -105,6 +115,10 @@ request parse(std::span<const std::string> args) {
 void check_words(const request& r) {
   const std::size_t wanted = r.command == "lifeline" || r.command == "diff" ? 2 : 1;
   if (r.words.empty()) throw usage_error("trace " + r.command + ": no FILE given");
+  if (r.command == "merge") {
+    if (r.output.empty()) throw usage_error("trace merge: no -o OUT given, where the merged trace goes");
+    return;
+  }
   if (r.words.size() < wanted)
     throw usage_error("trace " + r.command + ": no " + (r.command == "diff" ? "second FILE" : "MINIBATCH") + " given");
   if (r.words.size() > wanted)
@@ -125,14 +139,31 @@ std::string draw(const request& r, const trace_file& file) {
   return timeline(file, from, to + 1, static_cast<int>(number_or(r, "--width", default_width)));
 }
 
+void merge(const request& r, std::ostream& out, std::ostream& err) {
+  const auto merged = merge_traces({r.words.begin(), r.words.end()}, r.output);
+  const auto& h = merged.header;
+  out << merged.records << " records of " << rank_count(h) << " ranks in '" << r.output
+      << "', measured clocks corrected by up to "
+      << format("%.1f us\n", static_cast<double>(merged.most_corrected_ns) * 1e-3);
+  if (h.clock_conflict_ns > 0)
+    err << warning << "the ranks' clocks disagree by up to "
+        << format("%.1f us", static_cast<double>(h.clock_conflict_ns) * 1e-3)
+        << ": some messages are received before they are sent\n";
+  if (!h.missing.empty()) err << warning << "the trace is incomplete: " << h.missing << '\n';
+}
+
 int run(const request& r, std::ostream& out, std::ostream& err) {
   if (r.help) {
     out << help;
     return 0;
   }
   check_words(r);
+  if (r.command == "merge") {
+    merge(r, out, err);
+    return 0;
+  }
   std::int64_t minibatch = 0;
-  if (r.command == "lifeline") minibatch = parse_number("MINIBATCH", r.words[1], 0, std::int64_t{1} << 53);
+  if (r.command == "lifeline") minibatch = parse_number(r, "MINIBATCH", r.words[1], 0, std::int64_t{1} << 53);
   const auto file = read_trace(r.words[0]);
   if (r.command == "diff") {
     const auto other = read_trace(r.words[1]);
@@ -151,7 +182,7 @@ int run(const request& r, std::ostream& out, std::ostream& err) {
     out << (r.json ? to_json(summary, file) + "\n" : to_text(summary, file));
     return 0;
   }
-  if (!file.complete()) err << "the trace is incomplete: " << file.missing << '\n';
+  if (!file.complete()) err << warning << "the trace is incomplete: " << file.missing << '\n';
   out << (r.command == "lifeline" ? lifeline(file, minibatch) : draw(r, file));
   return 0;
 }
@@ -162,10 +193,10 @@ int trace_command(std::span<const std::string> args, std::ostream& out, std::ost
   try {
     return run(parse(args), out, err);
   } catch (const usage_error& refused) {
-    err << refused.what() << '\n';
+    err << "penstock: " << refused.what() << '\n';
     return 2;
   } catch (const error& failed) {
-    err << failed.what() << '\n';
+    err << "penstock: trace: " << failed.what() << '\n';
     return 1;
   }
 }

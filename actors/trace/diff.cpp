@@ -1,10 +1,11 @@
 // Takes each trace's own figures and puts them side by side.
 #include "actors/trace/diff.hpp"
 
+#include "actors/trace/header_schedule.hpp"
+#include "actors/trace/statistics.hpp"
 #include "actors/trace/summary.hpp"
 #include "actors/trace/table.hpp"
 #include "kernels/check.hpp"
-#include "planner/schedule.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,7 @@
 #include <map>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 namespace penstock::actors {
 
@@ -38,13 +40,8 @@ void check_comparable(const trace_header& a, const trace_header& b) {
     refuse("the number of micro-batches", std::to_string(a.microbatches), std::to_string(b.microbatches));
 }
 
-double median(std::vector<std::int64_t>& lengths) {
-  if (lengths.empty()) return 0;
-  const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
-  std::nth_element(lengths.begin(), middle, lengths.end());
-  auto sum = static_cast<double>(*middle);
-  if (lengths.size() % 2 == 0) sum = (sum + static_cast<double>(*std::max_element(lengths.begin(), middle))) / 2;
-  return sum * 1e-9;
+double median_seconds(std::vector<std::int64_t> lengths_ns) {
+  return median(std::move(lengths_ns)) * 1e-9;
 }
 
 /// Seconds of a forward, a backward and an update of one stage.
@@ -67,16 +64,14 @@ std::vector<action_times> median_times(const trace_file& file) {
   std::vector<action_times> times(seen.size());
   for (std::size_t i = 0; i < seen.size(); ++i)
     for (std::size_t k = 0; k < times[i].size(); ++k)
-      times[i][k] = median(seen[i][k].steady.empty() ? seen[i][k].all : seen[i][k].steady);
+      times[i][k] = median_seconds(std::move(seen[i][k].steady.empty() ? seen[i][k].all : seen[i][k].steady));
   return times;
 }
 
 /// Minibatches that a drain leaves in an emptying pipeline; none where each is flushed.
 std::int64_t filling_of(const trace_header& h) {
-  planner::schedule_request request{.name = h.schedule, .replicas = h.replicas, .microbatches = h.microbatches};
-  request.in_flight = {planner::in_flight_spec::mode::given, h.credits};
   try {
-    const auto s = planner::resolve_schedule(request);
+    const auto s = planner::resolve_schedule(request_of(h));
     return s.synchronous ? 0 : (s.source_credit() + s.microbatches - 1) / s.microbatches;
   } catch (const std::invalid_argument& refused) {
     throw error(std::string("the header's schedule cannot be: ") + refused.what());

@@ -42,21 +42,27 @@ trace_encoder::trace_encoder(trace_header header) : header_(std::move(header)) {
   header_.complete = false;
 }
 
+void trace_encoder::begin_process(std::string& out, int process, std::int32_t process_id) {
+  const auto uuid = process_uuids_[process] = ++next_uuid_;
+  std::string name = "penstock";
+  if (process >= 0) name += " rank " + std::to_string(process);
+  if (process >= 0 && static_cast<std::size_t>(process) < header_.hosts.size())
+    name += " on " + header_.hosts[static_cast<std::size_t>(process)];
+  packet_writer p(out);
+  pbf_writer d(p.packet, te::packet::descriptor);
+  d.add_uint64(te::descriptor::uuid, uuid);
+  d.add_int32(te::descriptor::child_ordering, te::descriptor::explicit_order);
+  pbf_writer of(d, te::descriptor::process);
+  of.add_int32(te::process::pid, process_id);
+  of.add_string(te::process::name, name);
+}
+
 void trace_encoder::begin(std::string& out, std::int64_t now_ns, std::int32_t process_id) {
-  // Uuids only have to differ within a file and, for traces that are merged, between runs.
+  // Uuids only have to differ within a file and, for traces that are opened together, between runs.
   next_uuid_ = static_cast<std::uint64_t>(now_ns) << 16U;
-  process_uuid_ = ++next_uuid_;
   {
     packet_writer p(out);
     p.packet.add_uint32(te::packet::sequence_flags, te::packet::state_cleared | te::packet::needs_state);
-    {
-      pbf_writer d(p.packet, te::packet::descriptor);
-      d.add_uint64(te::descriptor::uuid, process_uuid_);
-      d.add_int32(te::descriptor::child_ordering, te::descriptor::explicit_order);
-      pbf_writer process(d, te::descriptor::process);
-      process.add_int32(te::process::pid, process_id);
-      process.add_string(te::process::name, "penstock");
-    }
     pbf_writer interned(p.packet, te::packet::interned);
     const auto add = [&](std::uint32_t table, std::uint64_t iid, std::string_view text) {
       pbf_writer entry(interned, table);
@@ -68,10 +74,19 @@ void trace_encoder::begin(std::string& out, std::int64_t now_ns, std::int32_t pr
     for (std::size_t i = 0; i < span_kinds; ++i)
       add(te::interned::categories, i + 1, name_of(static_cast<span_kind>(i)));
   }
-  tracks_of(out, -1, 0);
+  if (is_merged(header_)) {
+    // Process ids of several hosts may be the same ones, and 0 is the idle process.
+    for (int rank = 0; rank < rank_count(header_); ++rank)
+      begin_process(out, rank, rank + 1);
+  } else {
+    begin_process(out, header_.rank, process_id);
+    if (header_.ranks.empty()) tracks_of(out, header_.rank, -1, 0);
+  }
   for (std::size_t s = 0; s < header_.replicas.size(); ++s)
-    for (int r = 0; r < header_.replicas[s]; ++r)
-      tracks_of(out, static_cast<int>(s), r);
+    for (int r = 0; r < header_.replicas[s]; ++r) {
+      const int process = rank_of(header_, static_cast<int>(s), r);
+      if (process_uuids_.contains(process)) tracks_of(out, process, static_cast<int>(s), r);
+    }
   instant(out, now_ns, te::header_event);
 }
 
@@ -91,8 +106,8 @@ void trace_encoder::describe(std::string& out, std::uint64_t uuid, std::uint64_t
   }
 }
 
-trace_encoder::actor_tracks& trace_encoder::tracks_of(std::string& out, int stage, int replica) {
-  const auto [at, is_new] = tracks_.try_emplace({stage, replica});
+trace_encoder::actor_tracks& trace_encoder::tracks_of(std::string& out, int process, int stage, int replica) {
+  const auto [at, is_new] = tracks_.try_emplace({process, stage, replica});
   actor_tracks& tracks = at->second;
   if (!is_new) return tracks;
   std::string name = stage == -1 ? "source" : stage == -2 ? "metrics" : "stage " + std::to_string(stage);
@@ -102,7 +117,7 @@ trace_encoder::actor_tracks& trace_encoder::tracks_of(std::string& out, int stag
   tracks.uuid = ++next_uuid_;
   // The source first, then the stages in order, the metrics last.
   const int last_rank = static_cast<int>(header_.replicas.size()) + 1;
-  describe(out, tracks.uuid, process_uuid_, name, stage == -2 ? last_rank : stage + 1, false);
+  describe(out, tracks.uuid, process_uuids_.at(process), name, stage == -2 ? last_rank : stage + 1, false);
   return tracks;
 }
 
@@ -124,23 +139,29 @@ void trace_encoder::instant(std::string& out, std::int64_t now_ns, std::string_v
   p.packet.add_uint64(te::packet::timestamp, static_cast<std::uint64_t>(now_ns));
   pbf_writer e(p.packet, te::packet::event);
   e.add_int32(te::event::type, te::event::instant);
-  e.add_uint64(te::event::track, process_uuid_);
+  e.add_uint64(te::event::track, process_uuids_.begin()->second);
   e.add_string(te::event::name, name.data(), name.size());
   pbf_writer a(e, te::event::annotations);
   a.add_string(te::annotation::name, te::header_annotation.data(), te::header_annotation.size());
   a.add_string(te::annotation::string_value, to_json(header_));
 }
 
+/// The same from both ends' files: of the message's direction, numbers, sender and receiver.
 std::uint64_t trace_encoder::flow_of(const trace_record& r) const {
-  const auto stages = static_cast<std::int64_t>(header_.replicas.size());
-  // Places along the pipeline: the source 0, the stages, the metrics.
-  const auto place = [&](int stage) { return stage == -2 ? stages + 1 : static_cast<std::int64_t>(stage) + 1; };
-  std::int64_t from = place(r.stage);
-  std::int64_t to = place(r.peer);
-  if (r.kind == span_kind::receive) std::swap(from, to);
-  const auto key = (r.minibatch + 1) * (header_.microbatches + 1) + r.microbatch + 1;
-  const auto edge = std::min(from, to) * 2 + (from < to ? 0 : 1);
-  return static_cast<std::uint64_t>(key * (2 * stages + 4) + edge) + 1;
+  const auto stages = static_cast<std::uint64_t>(header_.replicas.size());
+  const bool is_sent = r.kind == span_kind::send;
+  const auto from = static_cast<std::uint64_t>(is_sent ? r.stage : r.peer);
+  const auto to = static_cast<std::uint64_t>(is_sent ? r.peer : r.stage);
+  const auto microbatches = static_cast<std::uint64_t>(header_.microbatches) + 1; // -1, which is none, has its place
+  const auto number =
+      static_cast<std::uint64_t>(r.minibatch) * microbatches + static_cast<std::uint64_t>(r.microbatch + 1);
+  return (number * stages + from) * stages + to + 1;
+}
+
+int trace_encoder::process_of(const trace_record& r) const {
+  if (!is_merged(header_)) return header_.rank;
+  if (r.rank >= 0) return r.rank;
+  return std::max(0, rank_of(header_, r.stage, r.replica));
 }
 
 std::string trace_encoder::name_of_span(const trace_record& r) const {
@@ -160,7 +181,7 @@ std::string trace_encoder::name_of_span(const trace_record& r) const {
 
 void trace_encoder::add(std::string& out, const trace_record& r) {
   const bool is_message = r.kind == span_kind::send || r.kind == span_kind::receive;
-  actor_tracks& tracks = tracks_of(out, r.stage, r.replica);
+  actor_tracks& tracks = tracks_of(out, process_of(r), r.stage, r.replica);
   const std::int64_t end_ns = std::max(r.begin_ns, r.end_ns); // a slice cannot end before it begins
   lane& on = lane_for(out, tracks, is_message ? messages : r.kind == span_kind::wait ? waits : compute, r.begin_ns);
   on.last_end = end_ns;
@@ -186,7 +207,8 @@ void trace_encoder::add(std::string& out, const trace_record& r) {
     e.add_uint64(te::event::track, on.uuid);
     e.add_uint64(te::event::category_iids, static_cast<std::uint64_t>(r.kind) + 1);
     e.add_string(te::event::name, name_of_span(r));
-    if (is_message && r.minibatch >= 0)
+    // The source's and the metrics' ends of a message are not recorded, and a flow needs both.
+    if (is_message && r.minibatch >= 0 && r.stage >= 0 && r.peer >= 0)
       e.add_fixed64(r.kind == span_kind::send ? te::event::flow_ids : te::event::terminating_flow_ids, flow_of(r));
     // Stage -1 is the source and "does not apply" at once, so the reader's default says the same.
     annotate(e, te::stage, r.stage);
@@ -199,6 +221,7 @@ void trace_encoder::add(std::string& out, const trace_record& r) {
     annotate(e, te::segment, r.segment);
     annotate(e, te::peer, r.peer);
     annotate(e, te::mailbox_depth, r.mailbox_depth);
+    annotate(e, te::rank, r.rank);
     if (r.reason != wait_reason::none) {
       pbf_writer a(e, te::event::annotations);
       const auto reason = name_of(r.reason);
@@ -213,12 +236,21 @@ void trace_encoder::add(std::string& out, const trace_record& r) {
   e.add_uint64(te::event::track, on.uuid);
 }
 
+void trace_encoder::restate(std::string& out, std::int64_t now_ns) {
+  instant(out, now_ns, te::header_event);
+}
+
 void trace_encoder::end(std::string& out, std::int64_t now_ns, std::int64_t minibatches, std::int64_t dropped,
                         bool complete) {
   header_.minibatches = minibatches;
   header_.dropped = dropped;
   header_.complete = complete;
   instant(out, now_ns, te::end_event);
+}
+
+bool comes_before(const trace_record& a, const trace_record& b) {
+  const auto key = [](const trace_record& r) { return std::tuple(r.end_ns, r.begin_ns, r.kind == span_kind::receive); };
+  return key(a) < key(b);
 }
 
 } // namespace penstock::actors

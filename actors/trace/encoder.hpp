@@ -7,21 +7,27 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace penstock::actors {
 
-/// Appends whole packets to a string. Slices of one track never overlap: a replica has the tracks "compute",
-/// "messages" and "waits", and a span that begins before the track's last one ended goes to a further lane of it.
-/// Not thread-safe.
+/// Appends whole packets to a string. A header of all ranks merged makes a process of each rank, any other one of all.
+/// Slices of one track never overlap: a replica has the tracks "compute", "messages" and "waits", and a span that
+/// begins before the track's last one ended goes to a further lane of it. Not thread-safe.
 class trace_encoder {
 public:
   explicit trace_encoder(trace_header header);
-  /// The process, a track for each replica, the interned names and the header.
+  /// The processes, a track for each replica, the interned names and the header. `process_id`: where there is one
+  /// process.
   void begin(std::string& out, std::int64_t now_ns, std::int32_t process_id);
-  /// Give records in the order of end_ns, else lanes multiply.
+  /// Give records in the order of comes_before, else lanes multiply.
   void add(std::string& out, const trace_record& r);
+  /// The header's from now on. Returns whether it is another one.
+  bool set_clock_offset(std::int64_t ns) { return std::exchange(header_.clock_offset_ns, ns) != ns; }
+  /// The header again.
+  void restate(std::string& out, std::int64_t now_ns);
   /// The header again, with what is known at the end.
   void end(std::string& out, std::int64_t now_ns, std::int64_t minibatches, std::int64_t dropped, bool complete);
 
@@ -38,7 +44,9 @@ private:
     std::vector<lane> lanes[groups];
   };
 
-  actor_tracks& tracks_of(std::string& out, int stage, int replica);
+  actor_tracks& tracks_of(std::string& out, int process, int stage, int replica);
+  int process_of(const trace_record& r) const;
+  void begin_process(std::string& out, int process, std::int32_t process_id);
   lane& lane_for(std::string& out, actor_tracks& tracks, group which, std::int64_t begin_ns);
   void describe(std::string& out, std::uint64_t uuid, std::uint64_t parent, const std::string& name, int rank,
                 bool is_counter);
@@ -47,9 +55,13 @@ private:
   std::string name_of_span(const trace_record& r) const;
 
   trace_header header_;
-  std::map<std::pair<int, int>, actor_tracks> tracks_;
-  std::uint64_t process_uuid_ = 0;
+  std::map<int, std::uint64_t> process_uuids_;               // by rank; -1: the only process
+  std::map<std::tuple<int, int, int>, actor_tracks> tracks_; // by process, stage and replica
   std::uint64_t next_uuid_ = 0;
 };
+
+/// The order in which records are written: of their ends, and of a send before the receive at the same moment, so that
+/// the flow between them begins before it ends.
+bool comes_before(const trace_record& a, const trace_record& b);
 
 } // namespace penstock::actors

@@ -14,10 +14,34 @@ namespace {
 
 constexpr int format_version = 1;
 constexpr std::size_t most_stages = 10'000;
+constexpr int most_ranks = std::numeric_limits<std::int16_t>::max();
 constexpr std::int64_t most_minibatches = 1LL << 53; // sums of such numbers cannot overflow
 
 [[noreturn]] void refuse(const std::string& what) {
   throw error("trace header: " + what);
+}
+
+void check_ranks(const trace_header& h) {
+  if (h.rank < -1 || h.rank > most_ranks) refuse("rank " + std::to_string(h.rank));
+  if (h.hosts.size() > most_ranks) refuse(std::to_string(h.hosts.size()) + " hosts, at most 32767 are read");
+  constexpr std::int64_t most_ns = std::int64_t{1} << 58; // nine years; far from overflow when added to a time
+  if (h.clock_offset_ns < -most_ns || h.clock_offset_ns > most_ns)
+    refuse("a clock offset of " + std::to_string(h.clock_offset_ns) + " ns");
+  if (h.clock_conflict_ns < 0) refuse("a clock conflict of " + std::to_string(h.clock_conflict_ns) + " ns");
+  if (h.ranks.empty()) return;
+  if (h.ranks.size() != h.replicas.size())
+    refuse("ranks of " + std::to_string(h.ranks.size()) + " stages, wanted " + std::to_string(h.replicas.size()));
+  for (std::size_t s = 0; s < h.ranks.size(); ++s) {
+    if (h.ranks[s].size() != static_cast<std::size_t>(h.replicas[s]))
+      refuse(std::to_string(h.ranks[s].size()) + " ranks for " + std::to_string(h.replicas[s]) + " replicas of stage " +
+             std::to_string(s));
+    for (const int rank : h.ranks[s])
+      if (rank < 0 || rank > most_ranks) refuse("stage " + std::to_string(s) + " on rank " + std::to_string(rank));
+  }
+  const int ranks = rank_count(h);
+  if (!h.hosts.empty() && h.hosts.size() < static_cast<std::size_t>(ranks))
+    refuse(std::to_string(h.hosts.size()) + " hosts for " + std::to_string(ranks) + " ranks");
+  if (h.rank >= ranks) refuse("rank " + std::to_string(h.rank) + " of " + std::to_string(ranks));
 }
 
 void check_header(const trace_header& h) {
@@ -39,6 +63,7 @@ void check_header(const trace_header& h) {
   if (h.complete && h.minibatches < 0) refuse("complete without the count of its minibatches");
   if (h.minibatches < -1 || h.minibatches > most_minibatches) refuse(std::to_string(h.minibatches) + " minibatches");
   if (h.dropped < 0) refuse(std::to_string(h.dropped) + " dropped records");
+  check_ranks(h);
 }
 
 /// nlohmann wraps numbers that do not fit; a header that holds one is not ours.
@@ -54,13 +79,27 @@ Number number(const nlohmann::json& value, const char* key) {
 }
 
 template <class Number>
-std::vector<Number> numbers(const nlohmann::json& json, const char* key) {
-  const auto& list = json.at(key);
-  if (!list.is_array() || list.size() > most_stages) refuse(std::string("'") + key + "' is not a list of stages");
+std::vector<Number> numbers(const nlohmann::json& list, const char* key, std::size_t most = most_stages) {
+  if (!list.is_array() || list.size() > most) refuse(std::string("'") + key + "' is not a list of numbers in range");
   std::vector<Number> result;
   for (const auto& value : list)
     result.push_back(number<Number>(value, key));
   return result;
+}
+
+/// What a file of an older version, always of one process, does not have.
+void read_ranks(const nlohmann::json& json, trace_header& h) {
+  if (!json.contains("rank")) return;
+  json.at("run").get_to(h.run);
+  h.rank = number<int>(json.at("rank"), "rank");
+  const auto& stages = json.at("ranks");
+  if (!stages.is_array() || stages.size() > most_stages) refuse("'ranks' is not a list of stages");
+  for (const auto& stage : stages)
+    h.ranks.push_back(numbers<int>(stage, "ranks", most_ranks));
+  json.at("hosts").get_to(h.hosts);
+  h.clock_offset_ns = number<std::int64_t>(json.at("clock_offset_ns"), "clock_offset_ns");
+  h.clock_conflict_ns = number<std::int64_t>(json.at("clock_conflict_ns"), "clock_conflict_ns");
+  json.at("missing").get_to(h.missing);
 }
 
 } // namespace
@@ -79,7 +118,14 @@ std::string to_json(const trace_header& h) {
                                {"first_minibatch", h.first_minibatch},
                                {"minibatches", h.minibatches},
                                {"dropped", h.dropped},
-                               {"complete", h.complete}};
+                               {"complete", h.complete},
+                               {"run", h.run},
+                               {"rank", h.rank},
+                               {"ranks", h.ranks},
+                               {"hosts", h.hosts},
+                               {"clock_offset_ns", h.clock_offset_ns},
+                               {"clock_conflict_ns", h.clock_conflict_ns},
+                               {"missing", h.missing}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -93,8 +139,8 @@ trace_header parse_header(std::string_view text) {
     json.at("schedule").get_to(h.schedule);
     h.microbatches = number<int>(json.at("microbatches"), "microbatches");
     h.window = number<int>(json.at("window"), "window");
-    h.replicas = numbers<int>(json, "replicas");
-    h.credits = numbers<std::int64_t>(json, "credits");
+    h.replicas = numbers<int>(json.at("replicas"), "replicas");
+    h.credits = numbers<std::int64_t>(json.at("credits"), "credits");
     json.at("stage_layers").get_to(h.stage_layers);
     json.at("stashes_weights").get_to(h.stashes_weights);
     json.at("vertical_sync").get_to(h.vertical_sync);
@@ -102,6 +148,7 @@ trace_header parse_header(std::string_view text) {
     h.minibatches = number<std::int64_t>(json.at("minibatches"), "minibatches");
     h.dropped = number<std::int64_t>(json.at("dropped"), "dropped");
     json.at("complete").get_to(h.complete);
+    read_ranks(json, h);
   } catch (const nlohmann::json::exception& e) {
     std::string what = e.what();
     std::replace_if(

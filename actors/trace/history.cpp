@@ -1,11 +1,13 @@
 // Walks every replica's records in time beside the list its schedule gives it.
 #include "actors/trace/history.hpp"
 
-#include "planner/schedule.hpp"
+#include "actors/trace/header_schedule.hpp"
+#include "actors/trace/message_check.hpp"
+#include "actors/trace/violations.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -15,24 +17,7 @@ namespace penstock::actors {
 namespace {
 
 using records_view = std::vector<const trace_record*>;
-constexpr std::int64_t at_the_end = std::numeric_limits<std::int64_t>::max();
-
-/// Keeps the violation that began first. A credit or a list that is not kept counts only when nothing else is wrong:
-/// what is missing or doubled puts all that follows out of place.
-class violations {
-public:
-  enum class weight : std::uint8_t { consequence, fault };
-  void add(std::int64_t time_ns, std::string line, weight w = weight::fault) {
-    if (first_ && (w < weight_ || (w == weight_ && first_->first <= time_ns))) return;
-    first_.emplace(time_ns, std::move(line));
-    weight_ = w;
-  }
-  std::optional<std::string> first() const { return first_ ? std::optional(first_->second) : std::nullopt; }
-
-private:
-  std::optional<std::pair<std::int64_t, std::string>> first_;
-  weight weight_ = weight::consequence;
-};
+constexpr auto at_the_end = violations::at_the_end;
 
 /// Minibatches [first, end), between two drains.
 struct segment_range {
@@ -40,16 +25,6 @@ struct segment_range {
   std::int64_t first = 0;
   std::int64_t end = 0;
 };
-
-bool is_training(const trace_record& r) {
-  return r.stage >= 0 && (r.kind == span_kind::forward || r.kind == span_kind::backward || r.kind == span_kind::update);
-}
-
-std::string micro_name(const trace_header& header, std::int64_t minibatch, std::int64_t microbatch) {
-  std::string name = "minibatch " + std::to_string(minibatch);
-  if (header.microbatches > 1) name += " micro-batch " + std::to_string(microbatch);
-  return name;
-}
 
 std::string micro_name(const trace_header& header, const trace_record& r) {
   return std::string(name_of(r.kind)) + " of " + micro_name(header, r.minibatch, r.microbatch);
@@ -59,9 +34,9 @@ std::string micro_name(const trace_header& header, const trace_record& r) {
 class stage_check {
 public:
   stage_check(const trace_header& header, const planner::schedule& schedule, const segment_range& range, int stage,
-              std::int64_t base_version, bool shares_updates, violations& found)
-      : header_(header), schedule_(schedule), range_(range), stage_(stage), base_(base_version),
-        shares_updates_(shares_updates), found_(found), micro_count_(schedule.minibatches * schedule.microbatches),
+              std::int64_t base_version, const std::vector<int>& recorders, violations& found)
+      : header_(header), schedule_(schedule), range_(range), stage_(stage), base_(base_version), recorders_(recorders),
+        found_(found), micro_count_(schedule.minibatches * schedule.microbatches),
         forwards_(static_cast<std::size_t>(micro_count_)), backwards_(static_cast<std::size_t>(micro_count_)) {}
 
   void walk_replica(int replica, const records_view& records);
@@ -75,7 +50,9 @@ private:
   const planner::stage_schedule& plan() const { return schedule_.stages[static_cast<std::size_t>(stage_)]; }
   std::string who(int replica) const { return actor_name(header_, stage_, replica) + ": "; }
   std::string who_updates(int replica) const {
-    return shares_updates_ ? "stage " + std::to_string(stage_) + ": " : who(replica);
+    const int recorder = recorders_[static_cast<std::size_t>(replica)];
+    const bool is_for_all = std::count(recorders_.begin(), recorders_.end(), recorder) == plan().replicas;
+    return is_for_all ? "stage " + std::to_string(stage_) + ": " : who(recorder);
   }
   void fail_update(const trace_record& r, const std::string& what) {
     found_.add(r.begin_ns, who_updates(r.replica) + what);
@@ -97,8 +74,8 @@ private:
   const planner::schedule& schedule_;
   const segment_range& range_;
   int stage_;
-  std::int64_t base_;   // the stage's updates before this segment
-  bool shares_updates_; // one update stands for all replicas
+  std::int64_t base_;                 // the stage's updates before this segment
+  const std::vector<int>& recorders_; // by replica: whose updates stand for its own
   violations& found_;
   std::int64_t micro_count_;
   std::vector<const trace_record*> forwards_, backwards_; // by micro-batch, counted from the segment's first
@@ -288,18 +265,17 @@ void stage_check::check_order_between(const stage_check& left, const stage_check
 /// The whole run: cuts it at its drains and checks each part.
 class run_check {
 public:
-  run_check(const trace_header& header, const std::vector<trace_record>& records)
-      : header_(header), shares_updates_(header.replicas.size(), true) {
-    for (const auto& r : records) {
-      if (!is_training(r)) continue;
-      by_segment_[r.segment].push_back(&r);
-      if (r.kind == span_kind::update && r.replica > 0) shares_updates_[static_cast<std::size_t>(r.stage)] = false;
-    }
+  run_check(const trace_header& header, const std::vector<trace_record>& records) : header_(header) {
+    check_messages(header, records, found_);
+    for (const auto& r : records)
+      if (is_training(r)) by_segment_[r.segment].push_back(&r);
+    find_recorders();
   }
 
   std::optional<std::string> run();
 
 private:
+  void find_recorders();
   bool find_ranges();
   bool has_every_minibatch(const segment_range& range);
   void check_segment(const segment_range& range);
@@ -310,9 +286,30 @@ private:
   std::map<int, records_view> by_segment_;
   std::vector<segment_range> ranges_;
   std::vector<std::int64_t> versions_; // of each stage at the last drain
-  std::vector<bool> shares_updates_;   // of each stage; see check_history
+  // By stage and replica: the replica whose recorded updates stand for its own; see check_history.
+  std::vector<std::vector<int>> recorders_;
   violations found_;
 };
+
+void run_check::find_recorders() {
+  std::set<std::pair<int, int>> recording; // stage and replica
+  for (const auto& [id, records] : by_segment_)
+    for (const trace_record* r : records)
+      if (r->kind == span_kind::update) recording.emplace(r->stage, r->replica);
+  for (int s = 0; s < static_cast<int>(header_.replicas.size()); ++s) {
+    std::map<int, std::vector<int>> by_rank;
+    for (int r = 0; r < header_.replicas[static_cast<std::size_t>(s)]; ++r)
+      by_rank[rank_of(header_, s, r)].push_back(r);
+    auto& of_stage = recorders_.emplace_back(header_.replicas[static_cast<std::size_t>(s)]);
+    for (const auto& [rank, local] : by_rank) {
+      const bool each_itself = std::any_of(local.begin() + 1, local.end(), [&, s = s](int r) {
+        return recording.contains({s, r});
+      });
+      for (const int r : local)
+        of_stage[static_cast<std::size_t>(r)] = each_itself ? r : local.front();
+    }
+  }
+}
 
 bool run_check::find_ranges() {
   for (const auto& [id, records] : by_segment_) {
@@ -374,35 +371,29 @@ std::int64_t run_check::base_version(int stage) const {
 }
 
 void run_check::check_segment(const segment_range& range) {
-  planner::schedule_request request;
-  request.name = header_.schedule;
-  request.replicas = header_.replicas;
-  request.microbatches = header_.microbatches;
-  request.window = header_.window;
-  request.minibatches = range.end - range.first;
-  request.in_flight = {planner::in_flight_spec::mode::given, header_.credits};
   planner::schedule schedule;
   try {
-    schedule = planner::make_schedule(request);
+    schedule = planner::make_schedule(request_of(header_, range.end - range.first));
   } catch (const std::invalid_argument& refused) {
     found_.add(0, std::string("the header's schedule cannot be: ") + refused.what());
     return;
   }
   std::map<std::pair<int, int>, records_view> by_replica;
   for (const trace_record* r : by_segment_[range.id]) {
-    if (r->kind != span_kind::update || !shares_updates_[static_cast<std::size_t>(r->stage)]) {
+    if (r->kind != span_kind::update) {
       by_replica[{r->stage, r->replica}].push_back(r);
       continue;
     }
-    for (int replica = 0; replica < header_.replicas[static_cast<std::size_t>(r->stage)]; ++replica)
-      by_replica[{r->stage, replica}].push_back(r);
+    const auto& recorders = recorders_[static_cast<std::size_t>(r->stage)];
+    for (std::size_t replica = 0; replica < recorders.size(); ++replica)
+      if (recorders[replica] == r->replica) by_replica[{r->stage, static_cast<int>(replica)}].push_back(r);
   }
   std::vector<stage_check> stages;
   stages.reserve(header_.replicas.size());
   for (int s = 0; s < static_cast<int>(header_.replicas.size()); ++s) {
     auto& version = versions_[static_cast<std::size_t>(s)];
     auto& stage =
-        stages.emplace_back(header_, schedule, range, s, version, shares_updates_[static_cast<std::size_t>(s)], found_);
+        stages.emplace_back(header_, schedule, range, s, version, recorders_[static_cast<std::size_t>(s)], found_);
     const int replicas = header_.replicas[static_cast<std::size_t>(s)];
     for (int r = 0; r < replicas; ++r)
       stage.walk_replica(r, by_replica[{s, r}]);

@@ -18,11 +18,12 @@ namespace penstock::actors {
 /// - a forward reads the version that the schedule gives it, after the update that wrote it ended; its backward reads
 /// the
 ///   same (under a schedule that does not stash: the newest, as the schedule says, when the window is 0);
-/// - updates go up by one, on every replica alike, each after the backwards it sums (a stage whose updates are all
-///   recorded as replica 0's has one optimizer for its replicas);
+/// - updates go up by one, on every replica alike, each after the backwards it sums (of replicas in one process whose
+///   updates are all recorded as the first one's, that one's stand for all: they have one optimizer);
 /// - a replica never holds more forwards without their backward than its credit;
 /// - with window 0 forwards and backwards follow the list's order;
-/// - a drain's work ends before the next begins, and nothing follows the run's last minibatch.
+/// - a drain's work ends before the next begins, and nothing follows the run's last minibatch;
+/// - every message that a stage sent was received once, and not before it was sent.
 /// Returns the violation that began first, as one line, or nothing. `records` in order of begin, as read_trace gives.
 std::optional<std::string> check_history(const trace_header& header, const std::vector<trace_record>& records);
 

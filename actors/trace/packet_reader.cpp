@@ -218,6 +218,9 @@ trace_record record_of(const event_fields& e, const trace_header& header) {
     case te::reason:
       r.reason = reason_named(a.text);
       break;
+    case te::rank:
+      assign(r.rank, a);
+      break;
     case te::fields:
       break; // another tool's
     }
@@ -227,6 +230,8 @@ trace_record record_of(const event_fields& e, const trace_header& header) {
   if (r.peer >= stages) throw bad_packet{"a message of stage " + std::to_string(r.peer)};
   if (r.replica < 0 || (r.stage >= 0 && r.replica >= header.replicas[static_cast<std::size_t>(r.stage)]))
     throw bad_packet{"a span of stage " + std::to_string(r.stage) + " replica " + std::to_string(r.replica)};
+  if (r.rank < -1 || (r.rank >= 0 && r.rank >= rank_count(header)))
+    throw bad_packet{"a span of rank " + std::to_string(r.rank)};
   return r;
 }
 
@@ -269,7 +274,9 @@ void packet_reader::read(std::string_view bytes) {
 
 void packet_reader::handle_header(std::string_view text) {
   trace_header parsed = parse_header(text);
-  if (header && (parsed.replicas != header->replicas || parsed.microbatches != header->microbatches))
+  if (header &&
+      (parsed.replicas != header->replicas || parsed.microbatches != header->microbatches ||
+       parsed.rank != header->rank || parsed.ranks != header->ranks || parsed.hosts.size() != header->hosts.size()))
     throw bad_packet{"two headers that contradict each other"};
   header = std::move(parsed);
 }

@@ -73,6 +73,7 @@ private:
 
 std::string what_is_missing(const trace_header& header, const packet_reader& reader, bool whole, std::uint64_t place) {
   if (!whole) return "the file breaks off at byte " + std::to_string(place);
+  if (!header.missing.empty()) return header.missing;
   if (!header.complete) return "the run did not close it";
   if (reader.open() > 0) return std::to_string(reader.open()) + " spans have no end";
   if (header.dropped > 0) return std::to_string(header.dropped) + " records were dropped while recording";

@@ -37,8 +37,12 @@ struct trace_record {
   std::int32_t segment = -1;       ///< drains so far
   span_kind kind = span_kind::forward;
   wait_reason reason = wait_reason::none;
+  std::int16_t rank = -1; ///< whose record it is, in a merged trace; elsewhere trace_header::rank says it for all
   friend bool operator==(const trace_record&, const trace_record&) = default;
 };
+
+/// A stage's forward, backward or update.
+bool is_training(const trace_record& r);
 
 /// What the file says of the run besides its spans.
 struct trace_header {
@@ -55,7 +59,26 @@ struct trace_header {
   std::int64_t minibatches = 0;      ///< of the run so far when the file was closed; -1 until then
   std::int64_t dropped = 0;
   bool complete = false; ///< closed in order
+  std::string run; ///< names the job among others of the same plan; files of two jobs are not merged; may be empty
+  int rank = -1;   ///< whose file this is; -1: a run of one process, or all ranks' files merged
+  std::vector<std::vector<int>> ranks; ///< by stage and replica: the rank that runs it; empty: one process
+  std::vector<std::string> hosts;      ///< by rank; ranks of one host share its clock; empty: one process
+  std::int64_t clock_offset_ns = 0;    ///< added to this file's times gives rank 0's clock, as measured
+  std::int64_t clock_conflict_ns = 0;  ///< of a merged trace: no clocks make its messages disagree by less
+  std::string missing; ///< of a merged trace: what its files do not tell, in words as of trace_file::missing
 };
+
+/// The stage's layers as the header names them, "-" where it does not.
+std::string layers_of(const trace_header& header, std::size_t stage);
+
+/// The rank that runs the stage replica; -1 in a run of one process and for the source and the metrics.
+int rank_of(const trace_header& header, int stage, int replica);
+
+/// Ranks of the run; 0: one process.
+int rank_count(const trace_header& header);
+
+/// Of several ranks, in one file.
+bool is_merged(const trace_header& header);
 
 /// "stage 1 replica 0", "stage 1" where a stage has one replica, "the source", "the metrics".
 std::string actor_name(const trace_header& header, int stage, int replica);

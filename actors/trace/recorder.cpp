@@ -63,7 +63,8 @@ struct close_file {
 
 struct trace_recorder::implementation {
   implementation(std::filesystem::path path, trace_header header)
-      : file_name(std::move(path)), encoder(std::move(header)), id(recorders.fetch_add(1) + 1) {
+      : file_name(std::move(path)), clock_offset_ns(header.clock_offset_ns), encoder(std::move(header)),
+        id(recorders.fetch_add(1) + 1) {
     if (std::error_code none; std::filesystem::is_fifo(file_name, none)) // opening it would wait for a reader
       throw error("cannot write trace file '" + file_name.string() + "': it is a pipe");
     file.reset(std::fopen(file_name.c_str(), "wb"));
@@ -122,6 +123,8 @@ struct trace_recorder::implementation {
       const auto sources = rings;
       lock.unlock();
       const std::int64_t until = now_ns() - settle_ns;
+      if (encoder.set_clock_offset(clock_offset_ns.load(std::memory_order_relaxed)))
+        encoder.restate(bytes, now_ns()); // a file that is never closed has the newest offset too
       drain(sources);
       write_pending(until);
       lock.lock();
@@ -142,9 +145,7 @@ struct trace_recorder::implementation {
   void write_pending(std::int64_t until) {
     const auto young =
         std::stable_partition(pending.begin(), pending.end(), [&](const auto& r) { return r.end_ns <= until; });
-    std::stable_sort(pending.begin(), young, [](const trace_record& a, const trace_record& b) {
-      return std::pair(a.end_ns, a.begin_ns) < std::pair(b.end_ns, b.begin_ns);
-    });
+    std::stable_sort(pending.begin(), young, comes_before);
     for (auto r = pending.begin(); r != young; ++r)
       encoder.add(bytes, *r);
     pending.erase(pending.begin(), young);
@@ -169,6 +170,7 @@ struct trace_recorder::implementation {
     thread.join();
     drain(sources);
     write_pending(std::numeric_limits<std::int64_t>::max());
+    encoder.set_clock_offset(clock_offset_ns.load(std::memory_order_relaxed));
     encoder.end(bytes, now_ns(), minibatches, dropped(), complete);
     write();
     if (std::fclose(file.release()) != 0 && failure == 0) failure = errno;
@@ -193,6 +195,7 @@ struct trace_recorder::implementation {
 
   std::filesystem::path file_name;
   std::unique_ptr<std::FILE, close_file> file;
+  std::atomic<std::int64_t> clock_offset_ns;
   trace_encoder encoder;
   const std::uint64_t id;
   mutable std::mutex mutex; // guards rings and stopping
@@ -223,6 +226,10 @@ void trace_recorder::close(std::int64_t minibatches) {
   if (const int failure = self_->finish(minibatches, true); failure != 0)
     throw error("cannot write trace file '" + self_->file_name.string() +
                 "': " + std::generic_category().message(failure));
+}
+
+void trace_recorder::set_clock_offset(std::int64_t ns) {
+  self_->clock_offset_ns.store(ns, std::memory_order_relaxed);
 }
 
 std::int64_t trace_recorder::dropped() const {

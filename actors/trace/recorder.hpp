@@ -17,6 +17,8 @@ public:
   /// Closes if close() was not called; then the file says that the trace is incomplete.
   ~trace_recorder();
   void record(const trace_record& r);
+  /// Writes trace_header::clock_offset_ns anew, as often as it is measured better; not after close(). Any thread.
+  void set_clock_offset(std::int64_t ns);
   /// Drains all rings, writes the end of the file. Throws penstock::error when the disk refused bytes.
   void close(std::int64_t minibatches);
   std::int64_t dropped() const;

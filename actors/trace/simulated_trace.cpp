@@ -87,9 +87,7 @@ public:
     add_messages();
     for (const auto& [where, spans] : actions_)
       add_gaps(where, spans);
-    std::stable_sort(records_.begin(), records_.end(), [](const trace_record& a, const trace_record& b) {
-      return std::pair(a.end_ns, a.begin_ns) < std::pair(b.end_ns, b.begin_ns);
-    });
+    std::stable_sort(records_.begin(), records_.end(), comes_before);
     return std::move(records_);
   }
 

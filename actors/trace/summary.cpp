@@ -1,22 +1,20 @@
 // Sums spans over the steady sections and plays the schedule with the measured times beside them.
 #include "actors/trace/summary.hpp"
 
+#include "actors/trace/header_schedule.hpp"
 #include "planner/simulate.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 namespace penstock::actors {
 
 namespace {
 
 constexpr double seconds_per_ns = 1e-9;
-
-bool is_training(const trace_record& r) {
-  return r.stage >= 0 && (r.kind == span_kind::forward || r.kind == span_kind::backward || r.kind == span_kind::update);
-}
 
 /// What one segment needs for its section.
 struct segment_bounds {
@@ -49,33 +47,9 @@ std::map<int, segment_bounds> bounds_of(const std::vector<trace_record>& records
 std::vector<time_section> whole_sections(const std::vector<trace_record>& records) {
   std::vector<time_section> sections;
   for (const auto& [id, bounds] : bounds_of(records))
-    if (bounds.begin < bounds.end) sections.emplace_back(bounds.begin, bounds.end);
+    sections.emplace_back(bounds.begin, bounds.end);
   // Segments follow one another in a run; in a file that says otherwise they must not be counted twice.
-  std::sort(sections.begin(), sections.end());
-  std::vector<time_section> merged;
-  for (const auto& section : sections)
-    if (!merged.empty() && section.first <= merged.back().second)
-      merged.back().second = std::max(merged.back().second, section.second);
-    else
-      merged.push_back(section);
-  return merged;
-}
-
-/// Time of [begin, end) within the sections, which are in order and do not overlap.
-std::int64_t time_within(const std::vector<time_section>& sections, std::int64_t begin, std::int64_t end) {
-  auto at = std::upper_bound(sections.begin(), sections.end(), begin,
-                             [](std::int64_t time, const time_section& s) { return time < s.second; });
-  std::int64_t sum = 0;
-  for (; at != sections.end() && at->first < end; ++at)
-    sum += std::max<std::int64_t>(0, std::min(end, at->second) - std::max(begin, at->first));
-  return sum;
-}
-
-std::int64_t length_of(const std::vector<time_section>& sections) {
-  std::int64_t sum = 0;
-  for (const auto& [begin, end] : sections)
-    sum += end - begin;
-  return sum;
+  return united(std::move(sections));
 }
 
 double* share_of(stage_summary& stage, const trace_record& r) {
@@ -88,8 +62,6 @@ double* share_of(stage_summary& stage, const trace_record& r) {
     return &stage.update;
   case span_kind::evaluate:
     return &stage.evaluate;
-  case span_kind::all_reduce:
-    return &stage.all_reduce;
   case span_kind::wait:
     return &stage.waits[static_cast<std::size_t>(r.reason)];
   default:
@@ -107,6 +79,42 @@ void add_shares(const trace_header& header, const std::vector<trace_record>& rec
     if (double* share = share_of(stages[stage], r))
       *share += static_cast<double>(time_within(sections, r.begin_ns, r.end_ns)) / length / header.replicas[stage];
   }
+}
+
+/// What a replica had under way, apart from its all-reduces, which run beside the rest.
+struct replica_time {
+  std::vector<time_section> all_reduce, backward, rest;
+};
+
+void add_all_reduces(const trace_header& header, const std::vector<trace_record>& records,
+                     const std::vector<time_section>& sections, std::vector<stage_summary>& stages) {
+  std::map<std::pair<int, int>, replica_time> replicas;
+  for (const auto& r : records)
+    if (r.stage >= 0 && r.kind == span_kind::all_reduce)
+      replicas[{r.stage, r.replica}].all_reduce.emplace_back(r.begin_ns, r.end_ns);
+  if (replicas.empty()) return;
+  for (const auto& r : records) {
+    const auto found = replicas.find({r.stage, r.replica});
+    if (found == replicas.end()) continue;
+    if (r.kind == span_kind::backward) found->second.backward.emplace_back(r.begin_ns, r.end_ns);
+    if (is_training(r) || r.kind == span_kind::evaluate || r.kind == span_kind::wait)
+      found->second.rest.emplace_back(r.begin_ns, r.end_ns);
+  }
+  const auto length = static_cast<double>(length_of(sections));
+  std::vector<double> hidden(stages.size());
+  for (auto& [who, time] : replicas) {
+    auto& stage = stages[static_cast<std::size_t>(who.first)];
+    const auto sums = united(std::move(time.all_reduce));
+    const auto exposed = common(without(sums, united(std::move(time.rest))), sections);
+    stage.all_reduce_seconds += static_cast<double>(length_of(sums)) * seconds_per_ns;
+    hidden[static_cast<std::size_t>(who.first)] +=
+        static_cast<double>(length_of(common(sums, united(std::move(time.backward))))) * seconds_per_ns;
+    if (length > 0)
+      stage.all_reduce +=
+          static_cast<double>(length_of(exposed)) / length / header.replicas[static_cast<std::size_t>(who.first)];
+  }
+  for (std::size_t i = 0; i < stages.size(); ++i)
+    if (stages[i].all_reduce_seconds > 0) stages[i].all_reduce_hidden = hidden[i] / stages[i].all_reduce_seconds;
 }
 
 /// Means over spans that lie within the sections, or over all where none does.
@@ -177,19 +185,12 @@ void add_depths(const std::vector<trace_record>& records, std::vector<stage_summ
 /// The records that a perfect runtime would leave: one segment of the schedule with the measured mean times.
 std::vector<trace_record> ideal_records(const trace_header& header, const std::vector<stage_summary>& stages,
                                         std::int64_t minibatches) {
-  planner::schedule_request request;
-  request.name = header.schedule;
-  request.replicas = header.replicas;
-  request.microbatches = header.microbatches;
-  request.window = header.window;
-  request.minibatches = minibatches;
-  request.in_flight = {planner::in_flight_spec::mode::given, header.credits};
   std::vector<planner::stage_times> times;
   for (const auto& s : stages)
     times.push_back({.forward = s.forward_seconds / seconds_per_ns,
                      .backward = s.backward_seconds / seconds_per_ns,
                      .update = s.update_seconds / seconds_per_ns});
-  const auto played = planner::simulate(planner::make_schedule(request), times);
+  const auto played = planner::simulate(planner::make_schedule(request_of(header, minibatches)), times);
   std::vector<trace_record> records;
   records.reserve(played.spans.size());
   for (const auto& span : played.spans) {
@@ -300,10 +301,16 @@ trace_summary summarize(const trace_file& file) {
   if (length > 0)
     result.minibatches_per_second = static_cast<double>(done) / file.header.microbatches / result.steady_seconds;
   add_shares(file.header, file.records, sections, result.stages);
+  add_all_reduces(file.header, file.records, sections, result.stages);
   add_mean_times(file.records, sections, result.stages);
   add_staleness(file.records, result.stages);
   add_depths(file.records, result.stages);
   add_ideal(file, result.is_steady, result.stages);
+  const auto messages = pair_messages(file.records);
+  const span_causes causes(file.header, file.records, messages);
+  result.links = summarize_links(file.header, messages);
+  result.workers = summarize_workers(file.header, file.records, causes, sections);
+  result.critical_path = critical_path(file.header, causes, sections);
   return result;
 }
 

@@ -1,8 +1,12 @@
 // What a trace says of a run in numbers: how busy each stage was, why it waited, how stale its gradients were.
 #pragma once
 
+#include "actors/trace/critical_path.hpp"
+#include "actors/trace/intervals.hpp"
+#include "actors/trace/links.hpp"
 #include "actors/trace/reader.hpp"
 #include "actors/trace/record.hpp"
+#include "actors/trace/stragglers.hpp"
 
 #include <array>
 #include <cstdint>
@@ -20,7 +24,7 @@ struct stage_summary {
   double backward = 0;
   double update = 0;
   double evaluate = 0;
-  double all_reduce = 0;
+  double all_reduce = 0;                    ///< that nothing else of the replica hides
   std::array<double, wait_reasons> waits{}; ///< by wait_reason; the first one, without a reason, stays 0
   double busy() const { return forward + backward + update; }
   double bubble() const { return busy() < 1 ? 1 - busy() : 0; }
@@ -34,6 +38,8 @@ struct stage_summary {
   double depth_mean = 0;                          ///< messages a replica held when a span began, over the whole run
   int depth_p99 = 0;
   int depth_max = 0;
+  double all_reduce_seconds = 0; ///< over the whole run, sum of its replicas
+  double all_reduce_hidden = 0;  ///< share of it that lay behind a backward of the same replica
 };
 
 struct edge_summary {
@@ -50,10 +56,10 @@ struct trace_summary {
   double minibatches_per_second = 0; ///< within the sections
   std::vector<stage_summary> stages;
   std::map<std::pair<int, int>, edge_summary> edges; ///< (from, to), from the sends; -1 the source, -2 the metrics
+  std::vector<link_summary> links;                   ///< of messages whose both ends are recorded, over the whole run
+  std::vector<worker_summary> workers;
+  std::vector<path_share> critical_path; ///< of the sections
 };
-
-/// Begin and end in nanoseconds.
-using time_section = std::pair<std::int64_t, std::int64_t>;
 
 /// Steady state, one section for each segment between two drains: from the moment when every replica of every stage has
 /// ended its first backward, to the moment when a replica of stage 0 begins its last forward. Segments without such a

@@ -1,20 +1,17 @@
-// The summary as a table for people and as JSON for programs.
+// The summary as tables and sentences for people.
 #include "actors/trace/summary.hpp"
 #include "actors/trace/table.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace penstock::actors {
 
 namespace {
 
 using row = table_row;
-
-std::string layers_of(const trace_header& header, std::size_t stage) {
-  return stage < header.stage_layers.size() ? header.stage_layers[stage] : std::string("-");
-}
 
 std::string share_table(const trace_summary& s, const trace_header& header) {
   std::vector<row> rows{{"stage", "layers", "replicas", "busy", "forward", "backward", "update", "evaluate"}};
@@ -68,6 +65,80 @@ std::string edge_table(const trace_summary& s) {
   return table(rows, 1);
 }
 
+std::string name_of(const link_summary& link) {
+  std::string name = place_name(link.from_stage) + " -> " + place_name(link.to_stage);
+  if (link.from_rank >= 0 || link.to_rank >= 0)
+    name += ", rank " + std::to_string(link.from_rank) + " -> " + std::to_string(link.to_rank);
+  return name;
+}
+
+std::string link_table(const trace_summary& s) {
+  std::vector<row> rows{{"link", "messages", "bytes", "bytes/message", "median ms", "max ms", "MB/s"}};
+  for (const auto& link : s.links)
+    rows.push_back({name_of(link), std::to_string(link.messages), std::to_string(link.bytes),
+                    std::to_string(link.bytes / std::max<std::int64_t>(1, link.messages)),
+                    format("%.3f", link.median_seconds * 1e3), format("%.3f", link.max_seconds * 1e3),
+                    format("%.1f", link.bytes_per_second * 1e-6)});
+  std::string text = table(rows, 1);
+  if (const auto* slowest = slowest_link(s.links))
+    text += "slowest link: " + name_of(*slowest) +
+            format(": %.3f ms a message, %.1f MB/s\n", slowest->median_seconds * 1e3, slowest->bytes_per_second * 1e-6);
+  return text;
+}
+
+std::string worker_table(const trace_summary& s, const trace_header& header) {
+  const bool has_ranks = rank_count(header) > 0;
+  std::vector<row> rows{{has_ranks ? "rank" : "replica", "busy", "to siblings'", "others waited s"}};
+  for (const auto& w : s.workers)
+    rows.push_back({name_of(w, header), percent(w.busy), format("%.2f", w.against_siblings),
+                    format("%.3f", w.waited_for_seconds)});
+  std::string text = table(rows, 1);
+  const auto* slowest = slowest_worker(s.workers);
+  if (slowest == nullptr) return text;
+  text.append(has_ranks ? "slowest rank: " : "slowest replica: ").append(name_of(*slowest, header));
+  if (slowest->is_straggler)
+    text += format(": a micro-batch takes %.2f times its siblings' time", slowest->against_siblings) +
+            (has_ranks ? " on " + actor_name(header, slowest->stage, slowest->replica) : "");
+  else
+    text += format(": the others waited %.3f s for it, ", slowest->waited_for_seconds) + "longer than for any other";
+  return text + "\n";
+}
+
+std::string all_reduce_lines(const trace_summary& s) {
+  std::string text;
+  for (std::size_t i = 0; i < s.stages.size(); ++i)
+    if (s.stages[i].all_reduce_seconds > 0)
+      text += "all-reduce of stage " + std::to_string(i) + format(": %.3f s, ", s.stages[i].all_reduce_seconds) +
+              percent(s.stages[i].all_reduce_hidden) + " of it behind backwards\n";
+  return text;
+}
+
+std::string path_line(const trace_summary& s) {
+  constexpr std::size_t most_parts = 8;
+  std::string text = "critical path: ";
+  double rest = 1;
+  for (std::size_t i = 0; i < std::min(most_parts, s.critical_path.size()); ++i) {
+    const auto& part = s.critical_path[i];
+    text.append(i > 0 ? ", " : "").append(name_of(part)).append(" ").append(percent(part.share));
+    rest -= part.share;
+  }
+  if (s.critical_path.size() > most_parts) text += ", the rest " + percent(rest);
+  return text + "\n";
+}
+
+std::string rank_line(const trace_header& header) {
+  if (rank_count(header) == 0) return {};
+  const std::set<std::string> hosts(header.hosts.begin(), header.hosts.end());
+  std::string text = header.rank < 0 ? format("%d ranks", rank_count(header))
+                                     : format("rank %d of %d alone", header.rank, rank_count(header));
+  if (!hosts.empty()) text += format(" on %zu hosts", hosts.size());
+  text += '\n';
+  if (header.clock_conflict_ns > 0)
+    text += format("their clocks disagree by up to %.1f us", static_cast<double>(header.clock_conflict_ns) * 1e-3) +
+            ": what lies between two ranks is no surer than that\n";
+  return text;
+}
+
 } // namespace
 
 std::string to_text(const trace_summary& s, const trace_file& file) {
@@ -80,6 +151,7 @@ std::string to_text(const trace_summary& s, const trace_file& file) {
                    static_cast<long long>(h.minibatches - std::max<std::int64_t>(0, h.first_minibatch)));
   text += '\n';
   if (!file.complete()) text.append("the trace is incomplete: ").append(file.missing).append("\n");
+  text += rank_line(h);
   text += format("%.3f s of training; ", s.run_seconds);
   text += s.is_steady ? format("steady state is %.3f s in %d sections, ", s.steady_seconds, s.sections)
                       : format("no steady state, so of all %.3f s: ", s.steady_seconds);
@@ -88,56 +160,11 @@ std::string to_text(const trace_summary& s, const trace_file& file) {
     text += "(of each segment between drains: after every replica's first backward, until stage 0 begins its last "
             "forward)\n";
   text.append("\n").append(share_table(s, h)).append("\n").append(time_table(s));
-  if (!s.edges.empty()) text.append("\n").append(edge_table(s));
+  if (!s.edges.empty()) text.append("\n").append(s.links.empty() ? edge_table(s) : link_table(s));
+  if (s.workers.size() > 1) text.append("\n").append(worker_table(s, h));
+  text += all_reduce_lines(s);
+  if (!s.critical_path.empty()) text += path_line(s);
   return text;
-}
-
-std::string to_json(const trace_summary& s, const trace_file& file) {
-  nlohmann::json stages = nlohmann::json::array();
-  for (std::size_t i = 0; i < s.stages.size(); ++i) {
-    const auto& stage = s.stages[i];
-    nlohmann::json waits;
-    for (std::size_t w = 1; w < wait_reasons; ++w)
-      waits[std::string(name_of(static_cast<wait_reason>(w)))] = stage.waits[w];
-    nlohmann::json staleness = nlohmann::json::object();
-    for (const auto& [updates, count] : stage.staleness)
-      staleness[std::to_string(updates)] = count;
-    stages.push_back({{"stage", i},
-                      {"layers", layers_of(file.header, i)},
-                      {"replicas", file.header.replicas[i]},
-                      {"busy", stage.busy()},
-                      {"forward", stage.forward},
-                      {"backward", stage.backward},
-                      {"update", stage.update},
-                      {"evaluate", stage.evaluate},
-                      {"all_reduce", stage.all_reduce},
-                      {"waits", waits},
-                      {"other", stage.other()},
-                      {"bubble", stage.bubble()},
-                      {"ideal_bubble", stage.ideal_bubble ? nlohmann::json(*stage.ideal_bubble) : nlohmann::json()},
-                      {"forward_seconds", stage.forward_seconds},
-                      {"backward_seconds", stage.backward_seconds},
-                      {"update_seconds", stage.update_seconds},
-                      {"staleness", staleness},
-                      {"mailbox", {{"mean", stage.depth_mean}, {"p99", stage.depth_p99}, {"max", stage.depth_max}}}});
-  }
-  nlohmann::json edges = nlohmann::json::array();
-  for (const auto& [ends, edge] : s.edges)
-    edges.push_back({{"from", ends.first}, {"to", ends.second}, {"messages", edge.messages}, {"bytes", edge.bytes}});
-  const nlohmann::json json = {{"model", file.header.model},
-                               {"schedule", file.header.schedule},
-                               {"microbatches", file.header.microbatches},
-                               {"minibatches", file.header.minibatches},
-                               {"complete", file.complete()},
-                               {"dropped", file.header.dropped},
-                               {"run_seconds", s.run_seconds},
-                               {"steady", s.is_steady},
-                               {"steady_seconds", s.steady_seconds},
-                               {"sections", s.sections},
-                               {"minibatches_per_second", s.minibatches_per_second},
-                               {"stages", stages},
-                               {"edges", edges}};
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 } // namespace penstock::actors

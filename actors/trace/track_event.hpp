@@ -93,10 +93,11 @@ enum field : std::uint8_t {
   peer,
   mailbox_depth,
   reason,
+  rank,
   fields
 };
 inline constexpr std::array<std::string_view, fields> field_names{
     "stage", "replica", "minibatch", "microbatch",    "version_read", "version_written",
-    "bytes", "segment", "peer",      "mailbox_depth", "reason"};
+    "bytes", "segment", "peer",      "mailbox_depth", "reason",       "rank"};
 
 } // namespace penstock::actors::track_event

@@ -3,6 +3,8 @@
 
 #include "actors/profiler/measure_machine.hpp"
 #include "actors/profiler/profile_model.hpp"
+#include "actors/profiler/measure_ranks.hpp"
+#include "apps/runner/app_job.hpp"
 #include "apps/runner/apply_plan.hpp"
 #include "apps/runner/text_file.hpp"
 #include "kernels/check.hpp"
@@ -100,23 +102,34 @@ std::vector<int> worker_counts(const app_options& o) {
   return counts;
 }
 
+std::vector<planner::cluster> find_clusters(const app_options& options, const app_job* job, const say_line& say) {
+  if (!options.plan.cluster.empty()) {
+    auto given = read_cluster(options.plan.cluster);
+    if (job != nullptr && given.device_count() != job->ranks().size())
+      throw usage_error(fmt::format("--cluster: {} has {} devices, the job {} processes", options.plan.cluster,
+                                    given.device_count(), job->ranks().size()));
+    return {std::move(given)};
+  }
+  if (job != nullptr) return {actors::measure_ranks(job->ranks(), [&](const std::string& line) { say(line); })};
+  std::vector<planner::cluster> clusters;
+  for (const int workers : worker_counts(options))
+    clusters.push_back(actors::measure_machine(workers));
+  return clusters;
+}
+
 } // namespace
 
-planner::plan choose_plan(const app_options& options, std::shared_ptr<const model> net,
-                          const std::string& model_description, const say_line& say) {
+std::optional<planner::plan> choose_plan(const app_options& options, std::shared_ptr<const model> net,
+                          const std::string& model_description, const app_job* job, const say_line& say) {
   const auto request = request_for(options);
   std::optional<planner::plan> best;
   std::optional<std::string> refusal;
-  std::vector<planner::cluster> clusters;
-  if (!options.plan.cluster.empty())
-    clusters.push_back(read_cluster(options.plan.cluster));
-  else
-    for (const int workers : worker_counts(options))
-      clusters.push_back(actors::measure_machine(workers));
+  const auto clusters = find_clusters(options, job, say);
   std::vector<int> workers;
   for (const auto& c : clusters)
-    workers.push_back(c.device_count());
+    workers.push_back(job != nullptr ? 1 : c.device_count()); // workers of this process
   const auto profile = measure(options, net, model_description, workers, say);
+  if (job != nullptr && !job->is_first()) return std::nullopt;
   for (const auto& c : clusters) {
     try {
       auto found = planner::make_plan(profile, c, request);
@@ -129,7 +142,7 @@ planner::plan choose_plan(const app_options& options, std::shared_ptr<const mode
   if (!best) throw usage_error("--plan auto: " + refusal.value_or("nothing was planned"));
   say(fmt::format("plan: {}, {}, predicted {:.1f} ms a step; {}", planner::describe_stages(*best), best->schedule,
                   1e3 * best->predicted->step_seconds, best->reason));
-  return std::move(*best);
+  return best;
 }
 
 } // namespace penstock::apps

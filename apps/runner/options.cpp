@@ -59,6 +59,11 @@ void declare_pipeline(command_line& line, app_options& o, option_texts& t) {
   line.flag("--reference-kernels", o.run.reference_kernels, "Plain loops instead of oneDNN");
 }
 
+void declare_on_loss(command_line& line, job_options& job) {
+  line.text("--on-loss", job.on_loss, "WHAT",
+            "When a process is lost: end, or shrink: the others go on from the last checkpoint");
+}
+
 void declare_training(command_line& line, app_options& o, option_texts& t) {
   auto& run = o.run;
   line.group("Training");
@@ -113,6 +118,8 @@ void read_choices(app_options& o, const option_texts& t, const command_line& lin
   };
   one_of("--optimizer", o.run.optimizer.name, optimizers);
   one_of("--executor", t.executor, executors);
+  one_of("--transport", o.job.transport, {"auto", "shm", "tcp"});
+  one_of("--on-loss", o.job.on_loss, {"end", "shrink"});
   o.run.executor = t.executor == "oracle" ? actors::executor_kind::oracle : actors::executor_kind::actors;
   const auto base = !line.given("--lr") && o.run.optimizer.name == "adamw" ? 0.001F : o.run.lr.base;
   o.run.lr = parse_lr_schedule(t.lr_schedule);
@@ -147,6 +154,8 @@ void check_fit(const app_options& o) {
   if (o.run.resume && o.run.checkpoint.empty()) throw usage_error("--resume: wanted --checkpoint DIR with it");
   if (o.run.checkpoint_every > 0 && o.run.checkpoint.empty())
     throw usage_error("--checkpoint-every: wanted --checkpoint DIR with it");
+  if (o.job.on_loss == "shrink" && o.run.checkpoint.empty())
+    throw usage_error("--on-loss shrink: wanted --checkpoint DIR with it, to go on from");
   if (o.run.allow_partial && o.run.weights.empty()) throw usage_error("--allow-partial: wanted --weights FILE with it");
 }
 
@@ -192,7 +201,28 @@ std::string config_of(const app_options& o, const command_line& line) {
   return text + "\n}\n";
 }
 
+// What may differ between the processes of a job: who each is.
+std::vector<std::pair<std::string, std::string>> shared_settings(const command_line& line) {
+  std::vector<std::pair<std::string, std::string>> shared;
+  for (const auto& s : line.settings())
+    if (s.name != "rank" && s.name != "net-devices" && s.name != "print-config")
+      shared.emplace_back("--" + s.name, s.json);
+  return shared;
+}
+
 } // namespace
+
+void declare_job_options(command_line& line, job_options& job) {
+  line.group("Several processes (`penstock launch`, torchrun, srun and mpirun say the first three)");
+  line.whole("--rank", job.rank, 0, "Of this process [the launcher's]");
+  line.whole("--world-size", job.processes, 1, "Processes of the job [the launcher's, else 1]");
+  line.text("--master", job.master, "HOST:PORT", "Where rank 0 listens [the launcher's]");
+  line.text("--transport", job.transport, "NAME", "For tensors: auto (shared memory inside a host), shm or tcp");
+  line.text("--net-devices", job.devices, "DEV,...", "For tensors between hosts [loopback, or what leads to rank 0]");
+  line.flag("--ucx-poll", job.poll, "Spin for messages instead of sleeping: for a core to spare");
+  line.real("--join-timeout", job.join_seconds, 0.1, 86400, "Seconds until all processes must be there");
+  line.real("--peer-timeout", job.silence_seconds, 0.1, 86400, "Seconds without a word after which a process is lost");
+}
 
 void declare_model_options(command_line& line, app_options& o) {
   line.whole("--image-size", o.network.image_size, 1, size_help(o.model));
@@ -213,6 +243,8 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
   command_line line(o.model, "Trains " + o.model + " through stages, replicas and optimizers that are actors.");
   declare_data(line, o);
   declare_pipeline(line, o, t);
+  declare_job_options(line, o.job);
+  declare_on_loss(line, o.job);
   declare_training(line, o, t);
   declare_outputs(line, o, t);
   line.footer("Exit codes: 0 done, 1 failed, 2 usage, 130 SIGINT, 143 SIGTERM. SIGUSR1 checkpoints and goes on.\n");
@@ -232,6 +264,7 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
   o.metrics = t.metrics;
   check_fit(o);
   read_plan(o, line);
+  o.shared = shared_settings(line);
   if (t.print_config) o.config = config_of(o, line);
   return o;
 }

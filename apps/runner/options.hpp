@@ -26,6 +26,19 @@ struct plan_options {
   std::string save;      ///< auto: where the plan found is written
 };
 
+/// Where a person says what a launcher's variables say else, and how the processes of a job meet.
+struct job_options {
+  int rank = -1;     ///< -1: not given
+  int processes = 0; ///< 0: not given
+  std::string master;
+  std::string transport = "auto"; ///< auto, shm or tcp
+  std::string devices;            ///< network devices for tensors; empty: loopback, or what leads to rank 0
+  bool poll = false;
+  double join_seconds = 10;    ///< until all processes are there
+  double silence_seconds = 5;  ///< a process that says nothing for so long is lost
+  std::string on_loss = "end"; ///< or shrink
+};
+
 struct app_options {
   std::string model;       ///< name in the registry
   actors::run_options run; ///< cuts stay empty until the model is known
@@ -37,11 +50,14 @@ struct app_options {
   std::vector<std::string> cuts;  ///< names of the layers at which stages 1, 2, ... begin
   std::string recompute = "none"; ///< none, all, or stage numbers with commas
   plan_options plan;
+  job_options job;
   std::vector<std::string> plugins;
   std::vector<std::string> replace_layers;
   std::filesystem::path metrics;
   bool dry_run = false;
   std::string config; ///< --print-config: every option as it stands, as one JSON object; else empty
+  /// Every option that must be the same in all processes of a job, with its value.
+  std::vector<std::pair<std::string, std::string>> shared;
 };
 
 /// Reads the arguments (without the program's name) and checks the form of each and how they fit together; opens no
@@ -49,6 +65,9 @@ struct app_options {
 /// names the option, what was found and what was wanted.
 std::optional<app_options> parse_options(std::string_view model, std::span<const std::string> arguments,
                                          std::string& help);
+
+/// Who this process is in a job and how its processes meet; shared by the apps and `penstock cluster measure`.
+void declare_job_options(command_line& line, job_options& job);
 
 /// Geometry of the model and its plug-ins, shared by the apps and `penstock profile`.
 void declare_model_options(command_line& line, app_options& o);

@@ -1,8 +1,10 @@
 // Fits model and data to each other.
 #include "apps/runner/prepare.hpp"
 
+#include "apps/runner/app_job.hpp"
 #include "apps/runner/apply_plan.hpp"
 #include "apps/runner/auto_plan.hpp"
+#include "actors/pipeline.hpp"
 #include "apps/runner/network.hpp"
 #include "apps/runner/output_files.hpp"
 #include "kernels/check.hpp"
@@ -13,6 +15,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
+#include <set>
 #include <unistd.h>
 
 namespace penstock::apps {
@@ -63,18 +67,82 @@ void take_data(const app_options& o, prepared_run& run) {
   }
 }
 
+// Rank 0 reads it, or all find it together; rank 0 ships it.
+planner::plan find_plan(const app_options& o, const std::string& description, app_job* job,
+                        const std::function<bool(const std::string&)>& say, const std::shared_ptr<const model>& net) {
+  std::optional<planner::plan> here;
+  if (o.plan.source == "auto")
+    here = choose_plan(o, net, description, job, say);
+  else if (job == nullptr || job->is_first())
+    here = read_plan_file(o.plan.source);
+  if (job == nullptr) return std::move(*here);
+  const auto text = here ? planner::to_json(*here) : "";
+  constexpr auto patience = std::chrono::minutes(30); // profiling a large model takes its time; a lost rank 0 ends it
+  return planner::plan_from_json(job->ranks().control.broadcast("plan", text, patience), "the plan of rank 0");
+}
+
+// What decides the bits or the bytes, and is known only now.
+void compare_ranks(app_job& job, const prepared_run& run) {
+  job.compare("the model", run.inputs.model_options);
+  const auto samples = [](const actors::dataset* d) { return d == nullptr ? "none" : std::to_string(d->size()); };
+  job.compare("the data", run.data.train->description() + ", " + samples(run.inputs.train) + " training samples, " +
+                              samples(run.inputs.test) + " test samples");
+}
+
+// Ranks by a plan's devices "TYPE:R", which are the ranks where there are as many as the job has processes or fewer.
+void place_by_devices(const planner::plan& p, const app_job& job, actors::run_options& run) {
+  std::vector<std::vector<int>> ranks;
+  std::set<int> used;
+  for (const auto& stage : p.stages) {
+    auto& of_stage = ranks.emplace_back();
+    for (const auto& device : stage.devices) {
+      const auto colon = device.rfind(':');
+      if (colon == std::string::npos) return;
+      const int rank = std::stoi(device.substr(colon + 1));
+      if (rank >= job.ranks().size() || !used.insert(rank).second) return; // made for another number of processes
+      of_stage.push_back(rank);
+    }
+    if (of_stage.size() != static_cast<std::size_t>(stage.replicas)) return;
+  }
+  run.ranks = std::move(ranks);
+}
+
+actors::placement placement_of(const app_job& job, const actors::run_options& run) {
+  const int ranks = job.ranks().size();
+  return run.ranks.empty() ? actors::place_in_order(run.replicas, ranks) : actors::placement{ranks, run.ranks};
+}
+
+// The least that every rank can give each of its workers: the bits depend on it.
+void settle_threads(app_job& job, actors::run_options& run) {
+  if (run.threads > 0) return;
+  const auto where = placement_of(job, run);
+  const auto here = std::to_string(actors::threads_per_worker(run, where, job.ranks().rank()));
+  run.threads = std::numeric_limits<int>::max();
+  for (const auto& text : job.ranks().control.all_gather("threads", here, job.ranks().patience))
+    run.threads = std::min(run.threads, std::stoi(text));
+}
+
 // Sets the pipeline by hand or by plan.
-void settle_pipeline(const app_options& o, const std::string& description,
+void settle_pipeline(const app_options& o, const std::string& description, app_job* job,
                      const std::function<bool(const std::string&)>& say, std::shared_ptr<const model>& net,
                      prepared_run& run) {
+  const auto remaining = o.plan.source == "auto" ? std::vector<int>{} : remaining_replicas();
+  if (const auto lost = lost_before(); !lost.empty())
+    run.notes.push_back(lost + " was lost: " + (remaining.empty() ? "planned anew" : "going on without"));
   if (o.plan.source.empty()) {
     run.options.cuts = cut_indices(o.cuts, *net);
     run.options.recompute = parse_recompute(o.recompute, o.run.replicas.size());
+    if (!remaining.empty()) shrink_pipeline(remaining, run.options);
     return;
   }
   if (!o.plan.save.empty()) check_output_file("--save-plan", o.plan.save);
-  run.plan = o.plan.source == "auto" ? choose_plan(o, net, description, say) : read_plan_file(o.plan.source);
+  run.plan = find_plan(o, description, job, say, net);
   apply_plan(*run.plan, net, run.options);
+  if (job != nullptr) place_by_devices(*run.plan, *job, run.options);
+  if (!remaining.empty()) {
+    shrink_pipeline(remaining, run.options);
+    run.plan->predicted.reset();
+  }
   if (const auto note = plan_differences(*run.plan, description, o.run); !note.empty()) {
     run.notes.push_back(note);
     run.plan->predicted.reset();
@@ -83,8 +151,9 @@ void settle_pipeline(const app_options& o, const std::string& description,
 
 } // namespace
 
-prepared_run prepare(const app_options& o, const plugin_registry& plugins,
+prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_job* job,
                      const std::function<bool(const std::string&)>& say) {
+  if (job != nullptr) job->ranks().control.doing("reading the data");
   auto [net, network, description] = build_network(o, plugins);
   prepared_run run;
   run.options = o.run;
@@ -98,10 +167,16 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins,
                         .seed = o.run.seed,
                         .augment = o.augment,
                         .synthetic_samples = o.synthetic_samples});
-  settle_pipeline(o, description, say, net, run);
+  settle_pipeline(o, description, job, say, net, run);
   run.inputs.model_options = std::move(description);
   run.inputs.net = std::move(net);
   take_data(o, run);
+  if (job != nullptr) {
+    job->ranks().control.doing("comparing model and data with the others");
+    compare_ranks(*job, run);
+    settle_threads(*job, run.options);
+    job->runs(placement_of(*job, run.options), o.plan.source == "auto");
+  }
   const auto samples = run.data.train->size();
   run.steps_per_epoch = samples / o.run.batch + (samples % o.run.batch != 0 ? 1 : 0);
   if (run.options.lr.total_steps == 0)

@@ -12,6 +12,8 @@
 
 namespace penstock::apps {
 
+class app_job; // apps/runner/app_job.hpp
+
 struct prepared_run {
   actors::run_options options;
   data_pair data;
@@ -23,8 +25,9 @@ struct prepared_run {
 
 /// Builds the model (with the plug-ins' layers), opens the data, and reads or finds the plan; `say` gets lines while it
 /// measures, empty ones where there is nothing to tell, and returns false to give up. Opens nothing for writing. Throws
-/// usage_error and penstock::error, one line each.
-prepared_run prepare(const app_options& options, const plugin_registry& plugins,
+/// usage_error and penstock::error, one line each. In a job every rank calls it: the plan is rank 0's, and model, data
+/// and threads must agree.
+prepared_run prepare(const app_options& options, const plugin_registry& plugins, app_job* job,
                      const std::function<bool(const std::string&)>& say);
 
 } // namespace penstock::apps

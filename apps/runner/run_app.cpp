@@ -1,7 +1,9 @@
 // An app from its command line to its exit code.
 #include "apps/runner/run_app.hpp"
 
+#include "actors/checkpoint.hpp"
 #include "apps/plugins/load_plugin.hpp"
+#include "apps/runner/app_job.hpp"
 #include "apps/runner/exit_codes.hpp"
 #include "apps/runner/metrics_file.hpp"
 #include "apps/runner/output_files.hpp"
@@ -68,7 +70,11 @@ void say(const std::string& text) {
     throw error(std::string("cannot write to standard output: ") + std::strerror(errno));
 }
 
-void describe(const app_options& options, const prepared_run& run, const actors::run_summary& plan) {
+void describe(const app_options& options, const prepared_run& run, const actors::run_summary& plan,
+              const app_job* job) {
+  if (job != nullptr)
+    for (const auto& line : job->description())
+      say(line + "\n");
   for (const auto& note : run.notes)
     say(note + "\n");
   say(plan_text(plan, run.steps_per_epoch, options));
@@ -76,10 +82,10 @@ void describe(const app_options& options, const prepared_run& run, const actors:
 
 // Nothing when a signal came while a plan was sought.
 std::optional<prepared_run> prepare_unless_stopped(const app_options& options, const plugin_registry& plugins,
-                                                   const actors::run_control& control) {
+                                                   const actors::run_control& control, app_job* job) {
   try {
-    return prepare(options, plugins, [&](const std::string& line) {
-      if (!line.empty()) say(line + "\n");
+    return prepare(options, plugins, job, [&](const std::string& line) {
+      if (!line.empty() && (job == nullptr || job->is_first())) say(line + "\n");
       return !control.stop;
     });
   } catch (const error&) {
@@ -95,40 +101,83 @@ void save_plan(const app_options& options, const prepared_run& run) {
   file.commit();
 }
 
-int execute(const app_options& options) {
-  const auto plugins = load_plugins(options.plugins);
-  if (!options.config.empty()) {
-    say(options.config);
-    return done;
-  }
-  actors::run_control control;
-  const signal_guard signals(control);
-  const auto ready = prepare_unless_stopped(options, plugins, control);
+// One process, or one rank of a job; rank 0 does the talking and writes the files.
+int execute_run(const app_options& options, const plugin_registry& plugins, actors::run_control& control, app_job* job) {
+  const bool talks = job == nullptr || job->is_first();
+  auto ready = prepare_unless_stopped(options, plugins, control, job);
   if (!ready) return signal_guard::exit_code();
-  const auto& run = *ready;
+  auto& run = *ready;
+  if (job != nullptr) run.inputs.ranks = &job->ranks();
   const auto plan = actors::plan_run(run.options, run.inputs);
   if (options.dry_run) {
-    save_plan(options, run);
-    describe(options, run, plan);
+    if (talks) {
+      save_plan(options, run);
+      describe(options, run, plan, job);
+    }
     return done;
   }
-  check_outputs(options);
-  save_plan(options, run);
-  if (control.stop) return signal_guard::exit_code();
   std::optional<metrics_file> metrics;
-  if (!options.metrics.empty())
-    metrics.emplace(options.metrics, options.run.resume ? metrics_start::appended : metrics_start::anew);
-  describe(options, run, plan);
+  if (talks) {
+    check_outputs(options);
+    save_plan(options, run);
+    if (!options.metrics.empty())
+      metrics.emplace(options.metrics, run.options.resume ? metrics_start::appended : metrics_start::anew);
+    describe(options, run, plan, job);
+  }
+  if (control.stop && job == nullptr) return signal_guard::exit_code();
   progress shown(stdout, options.run.epochs, run.steps_per_epoch);
   app_observer observer(shown, metrics ? &*metrics : nullptr, control);
   const auto summary = actors::train(run.options, run.inputs, observer, control);
   shown.finish();
   if (!observer.failure().empty()) throw error(observer.failure());
   if (metrics) metrics->summary(summary);
-  say(summary_text(summary, options));
-  if (run.plan && run.plan->predicted && summary.steps > 0)
-    say(prediction_text(*run.plan->predicted, summary, run.options.batch));
-  return summary.end == actors::run_end::interrupted ? signal_guard::exit_code() : done;
+  if (talks) {
+    say(summary_text(summary, options));
+    if (run.plan && run.plan->predicted && summary.steps > 0)
+      say(prediction_text(*run.plan->predicted, summary, run.options.batch));
+  }
+  if (summary.end != actors::run_end::interrupted) return done;
+  return signal_guard::exit_code() != 0 ? signal_guard::exit_code() : terminated; // the signal went to another rank
+}
+
+// Restarted, a run goes on from its last complete checkpoint.
+app_options as_restarted(app_options options, int restarts) {
+  if (restarts > 0 && !options.run.checkpoint.empty() && actors::has_checkpoint(options.run.checkpoint)) {
+    options.run.resume = true;
+    options.run.weights.clear();
+  }
+  return options;
+}
+
+int execute_rank(const app_options& options, const plugin_registry& plugins, actors::run_control& control,
+                 app_job& job) {
+  try {
+    const int code = execute_run(options, plugins, control, &job);
+    job.leave();
+    return code;
+  } catch (const std::exception& e) {
+    const bool told = job.fail(e.what()); // rank 0 tells the user
+    job.go_on_without_lost();
+    if (!told) throw;
+    return dynamic_cast<const usage_error*>(&e) != nullptr ? usage : failed;
+  }
+}
+
+int execute(const app_options& given) {
+  const auto plugins = load_plugins(given.plugins);
+  if (!given.config.empty()) {
+    say(given.config);
+    return done;
+  }
+  actors::run_control control;
+  const signal_guard signals(control);
+  const auto where = find_launch(given.job);
+  const auto options = as_restarted(given, where.restarts);
+  if (where.size == 1) return execute_run(options, plugins, control, nullptr);
+  app_job job(options.job, options.shared, where, [&](const std::string& line) {
+    std::fprintf(stderr, "%s: %s\n", options.model.c_str(), line.c_str());
+  });
+  return execute_rank(options, plugins, control, job);
 }
 
 } // namespace

@@ -30,10 +30,16 @@ public:
   memory_pool pool;
 
   static named_tensors everything(pipeline& p, memory_pool& pool) {
-    auto all = plain_weights(p, pool);
-    for (auto& s : p.stages)
-      all.merge(mean_states(s, pool));
+    const auto stages = collect_snapshots(p, nullptr, pool);
+    auto all = weights_of(stages);
+    all.merge(states_of(stages, p.net, pool));
     return all;
+  }
+  void save(pipeline& p) { save_weights(collect_snapshots(p, nullptr, pool), p.net, file); }
+  std::string load(pipeline& p, bool allow_partial = false) {
+    auto given = read_weights(p.net, file, allow_partial, pool);
+    load_partial(p, {std::move(given.whole)});
+    return given.note;
   }
   std::string hash(pipeline& p) { return sha256_of(everything(p, pool)); }
   tensor filled(shape dims, float value) {
@@ -46,10 +52,10 @@ public:
 TEST_F(WeightsFile, ComesBackBitForBit) {
   auto saved = tiny_pipeline(1);
   saved->stages[0].replicas[0].states[0].data<float>()[2] = 3.5F; // bn1.running_mean
-  save_weights(*saved, file);
+  save(*saved);
   auto other = tiny_pipeline(2, {2, 1});
   EXPECT_NE(hash(*other), hash(*saved));
-  EXPECT_EQ(read_weights(*other, file, false), "");
+  EXPECT_EQ(load(*other), "");
   EXPECT_EQ(hash(*other), hash(*saved));
   for (const auto& r : other->stages[0].replicas)
     EXPECT_EQ(r.states[0].data<float>()[2], 3.5F) << "every replica's";
@@ -70,7 +76,7 @@ TEST_F(WeightsFile, ListsWhatDoesNotFitAndLoadsNothing) {
   write_safetensors(file, all);
   const auto before = hash(*p);
   EXPECT_THAT(
-      [&] { read_weights(*p, file, false); },
+      [&] { load(*p); },
       ThrowsMessage<usage_error>(
           AllOf(HasSubstr(file.string() + " does not fit tiny: missing (2): bn2.running_var, fc1.bias; unexpected "
                                           "(1): head.weight; of another shape or type (2): "),
@@ -78,12 +84,12 @@ TEST_F(WeightsFile, ListsWhatDoesNotFitAndLoadsNothing) {
                 HasSubstr("fc2.bias is I64 [5], wanted F32 [5]"), HasSubstr("--allow-partial"), Not(HasSubstr("\n")))));
   EXPECT_EQ(hash(*p), before);
 
-  const auto note = read_weights(*p, file, true);
+  const auto note = load(*p, true);
   EXPECT_THAT(note, HasSubstr("missing (2)"));
   const auto after = everything(*p, pool);
   EXPECT_EQ(after.at("conv1.weight").data<float>()[7], 0.25F);
   EXPECT_EQ(sha256_of({{"x", after.at("fc2.weight")}}),
-            sha256_of({{"x", plain_weights(*tiny_pipeline(1), pool).at("fc2.weight")}}))
+            sha256_of({{"x", everything(*tiny_pipeline(1), pool).at("fc2.weight")}}))
       << "what does not fit stays as it was";
 }
 
@@ -93,7 +99,7 @@ TEST_F(WeightsFile, MayLackTheCountOfBatches) {
   all.erase("bn1.num_batches_tracked");
   all.erase("bn2.num_batches_tracked");
   write_safetensors(file, all);
-  EXPECT_EQ(read_weights(*p, file, false), "");
+  EXPECT_EQ(load(*p), "");
 }
 
 TEST_F(WeightsFile, ShortensALongList) {
@@ -102,7 +108,7 @@ TEST_F(WeightsFile, ShortensALongList) {
   for (int i = 10; i < 30; ++i)
     all[std::string("x").append(std::to_string(i))] = filled({1}, 0);
   write_safetensors(file, all);
-  EXPECT_THAT([&] { read_weights(*p, file, false); },
+  EXPECT_THAT([&] { load(*p); },
               ThrowsMessage<usage_error>(
                   AllOf(HasSubstr("unexpected (20): x10, "), HasSubstr("x17, ..."), Not(HasSubstr("x18")))));
 }
@@ -114,29 +120,28 @@ TEST_F(WeightsFile, TakesBf16) {
   std::fill_n(half.data<std::uint16_t>(), 5, bf16_from_float(-1.5F));
   all["fc2.bias"] = half;
   write_safetensors(file, all);
-  EXPECT_EQ(read_weights(*p, file, false), "");
-  EXPECT_EQ(plain_weights(*p, pool).at("fc2.bias").data<float>()[4], -1.5F);
+  EXPECT_EQ(load(*p), "");
+  EXPECT_EQ(everything(*p, pool).at("fc2.bias").data<float>()[4], -1.5F);
 }
 
 TEST_F(WeightsFile, RefusesAFileThatIsNotThere) {
   auto p = tiny_pipeline(1);
-  EXPECT_THAT([&] { read_weights(*p, file, false); }, ThrowsMessage<error>(HasSubstr(file.string())));
+  EXPECT_THAT([&] { load(*p); }, ThrowsMessage<error>(HasSubstr(file.string())));
 }
 
 TEST_F(WeightsFile, SavesTheReplicasMeanStatistics) {
   auto p = tiny_pipeline(1, {2, 1});
   p->stages[0].replicas[0].states[0].data<float>()[0] = 1;
   p->stages[0].replicas[1].states[0].data<float>()[0] = 2;
-  save_weights(*p, file);
+  save(*p);
   EXPECT_EQ(read_safetensors(file, pool).tensors.at("bn1.running_mean").data<float>()[0], 1.5F);
 }
 
-TEST_F(WeightsFile, SavesTheFirstGradientsByName) {
+TEST_F(WeightsFile, FirstGradientsComeByName) {
   auto p = tiny_pipeline(1);
   p->stages[0].first_gradients["conv1.weight"] = filled({2}, 1);
   p->stages[1].first_gradients["fc2.bias"] = filled({5}, 2);
-  save_first_gradients(*p, file);
-  const auto found = read_safetensors(file, pool).tensors;
+  const auto found = collect_first_gradients(*p, nullptr, pool);
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found.at("fc2.bias").data<float>()[0], 2);
 }

@@ -1,10 +1,14 @@
 // The tiny network and its data.
 #include "tests/support/tiny_training.hpp"
 
+#include "actors/ranks/job.hpp"
 #include "actors/layer_actor.hpp"
+#include "transport/in_process.hpp"
 #include "kernels/layers/layers.hpp"
 
 #include <random>
+
+#include <future>
 
 namespace penstock::testing {
 
@@ -53,25 +57,72 @@ actors::run_options tiny_options() {
   o.optimizer.weight_decay = 1e-3F;
   o.lr.base = 0.05F;
   o.eval_batch = 7;
-  o.stall_seconds = 60;
+  o.stall_seconds = 20;
   return o;
 }
 
-training_result train_tiny(const actors::run_options& options, const tiny_extras& extras) {
-  const random_images train(extras.samples, {3, 8, 8}, 5, 11);
-  const random_images test(20, {3, 8, 8}, 5, 12);
+namespace {
+
+struct tiny_data {
+  explicit tiny_data(const tiny_extras& extras) : train(extras.samples, {3, 8, 8}, 5, 11) {
+    inputs.net = extras.net ? extras.net : tiny_residual_network();
+    inputs.train = &train;
+    inputs.test = &test;
+    inputs.model_options = inputs.net->name();
+    inputs.layer_actors = extras.layer_actors;
+  }
+  random_images train;
+  random_images test{20, {3, 8, 8}, 5, 12};
   actors::run_inputs inputs;
-  inputs.net = extras.net ? extras.net : tiny_residual_network();
-  inputs.train = &train;
-  inputs.test = &test;
-  inputs.model_options = inputs.net->name();
-  inputs.layer_actors = extras.layer_actors;
+};
+
+} // namespace
+
+training_result train_tiny_ranks(const actors::run_options& options, int ranks, const tiny_extras& extras,
+                                 std::uint64_t seed) {
+  auto data = transport::make_in_process_endpoints(ranks, seed);
+  auto control = transport::make_in_process_control(ranks);
+  const tiny_data shared(extras);
+  std::vector<actors::run_control> wishes(static_cast<std::size_t>(ranks));
+  training_result result;
+  result.seen.control = &wishes.back();
+  result.seen.stop_at = extras.stop_at;
+  result.seen.checkpoint_at = extras.checkpoint_at;
+  std::vector<std::future<actors::run_summary>> runs;
+  std::vector<recording_observer> others(static_cast<std::size_t>(ranks));
+  for (int r = 0; r < ranks; ++r)
+    runs.push_back(std::async(std::launch::async, [&, r] {
+      const auto i = static_cast<std::size_t>(r);
+      const actors::job job{*control[i], *data[i], std::chrono::seconds(60)};
+      auto inputs = shared.inputs;
+      inputs.ranks = &job;
+      auto& observer = r == 0 ? result.seen : others[i];
+      auto summary = actors::train(options, inputs, observer, wishes[i]);
+      control[i]->leave(std::chrono::seconds(10));
+      return summary;
+    }));
+  std::exception_ptr failure;
+  for (auto& run : runs) {
+    try {
+      auto summary = run.get();
+      if (&run == &runs.front()) result.summary = std::move(summary);
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  }
+  result.seen.control = nullptr;
+  if (failure) std::rethrow_exception(failure);
+  return result;
+}
+
+training_result train_tiny(const actors::run_options& options, const tiny_extras& extras) {
+  const tiny_data data(extras);
   training_result result;
   actors::run_control control;
   result.seen.control = &control;
   result.seen.stop_at = extras.stop_at;
   result.seen.checkpoint_at = extras.checkpoint_at;
-  result.summary = actors::train(options, inputs, result.seen, control);
+  result.summary = actors::train(options, data.inputs, result.seen, control);
   result.seen.control = nullptr;
   return result;
 }

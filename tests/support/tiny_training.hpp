@@ -64,4 +64,10 @@ struct tiny_extras {
 };
 training_result train_tiny(const actors::run_options& options, const tiny_extras& extras = {});
 
+/// The same run in so many ranks, threads of this process with messages between them that overtake each other at random;
+/// rank 0's result. `stop_at` and `checkpoint_at` are asked for on the last rank, by what rank 0 sees. Throws what rank 0
+/// throws.
+training_result train_tiny_ranks(const actors::run_options& options, int ranks, const tiny_extras& extras = {},
+                                 std::uint64_t seed = 1);
+
 } // namespace penstock::testing

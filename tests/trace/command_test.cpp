@@ -1,5 +1,6 @@
 // `penstock trace`: what each command prints, and its exit codes.
 #include "actors/trace/command.hpp"
+#include "tests/trace/split_run.hpp"
 #include "tests/trace/synthetic_run.hpp"
 
 #include <gmock/gmock.h>
@@ -12,6 +13,7 @@ namespace penstock::actors {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 struct result {
   int code = 0;
@@ -106,7 +108,7 @@ TEST_F(TraceCommand, LifelineFollowsOneMinibatchInTime) {
 TEST_F(TraceCommand, AMinibatchThatIsNotThereIsNamed) {
   const auto r = run_trace({"lifeline", path(), "17"});
   EXPECT_EQ(r.code, 1);
-  EXPECT_EQ(r.err, "the trace has no minibatch 17, only 0 to 16\n");
+  EXPECT_EQ(r.err, "penstock: trace: the trace has no minibatch 17, only 0 to 16\n");
   EXPECT_EQ(run_trace({"timeline", path(), "--from", "100"}).code, 1);
 }
 
@@ -127,6 +129,7 @@ TEST_F(TraceCommand, UsageErrorsSuggestTheNearestWord) {
     const auto r = run_trace(args);
     EXPECT_EQ(r.code, 2) << testing::PrintToString(args);
     EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
+    EXPECT_THAT(r.err, StartsWith("penstock: trace"));
     EXPECT_EQ(r.out, "");
   }
 }
@@ -134,7 +137,28 @@ TEST_F(TraceCommand, UsageErrorsSuggestTheNearestWord) {
 TEST_F(TraceCommand, AFileThatCannotBeReadIsOneLine) {
   const auto r = run_trace({"summary", path() + ".not"});
   EXPECT_EQ(r.code, 1);
-  EXPECT_EQ(r.err, "cannot read trace '" + path() + ".not': No such file or directory\n");
+  EXPECT_EQ(r.err, "penstock: trace: cannot read trace '" + path() + ".not': No such file or directory\n");
+}
+
+TEST_F(TraceCommand, MergeMakesOneTraceOfAllRanks) {
+  split_run ranks({run_.header, run_.records, {}}, {{0, 1}, {1}}, {{"a", 0, 0}, {"b", 5'000'000'000, 0}});
+  ranks.write();
+  const scratch_file out("merged.pftrace");
+  auto r = run_trace({"merge", ranks.path(0).string(), ranks.path(1).string(), "-o", out.path().string()});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(r.err, "");
+  EXPECT_EQ(r.out, std::to_string(run_.records.size()) + " records of 2 ranks in '" + out.path().string() +
+                       "', measured clocks corrected by up to 0.0 us\n");
+  EXPECT_EQ(run_trace({"check", out.path().string()}).code, 0);
+  EXPECT_THAT(run_trace({"summary", out.path().string()}).out, HasSubstr("2 ranks on 2 hosts"));
+  EXPECT_THAT(run_trace({"summary", ranks.path(1).string()}).out, HasSubstr("rank 1 of 2 alone"));
+  r = run_trace({"merge", ranks.path(0).string(), "--output=" + out.path().string()});
+  EXPECT_EQ(r.code, 0);
+  EXPECT_EQ(r.err, "penstock: trace: warning: the trace is incomplete: no trace of rank 1\n");
+  EXPECT_EQ(run_trace({"check", out.path().string()}).code, 1);
+  EXPECT_EQ(run_trace({"merge", ranks.path(0).string()}).code, 2);
+  EXPECT_EQ(run_trace({"merge", "-o", out.path().string()}).code, 2);
+  EXPECT_EQ(run_trace({"merge", path(), "-o", out.path().string()}).code, 1);
 }
 
 TEST_F(TraceCommand, HelpIsPrinted) {

@@ -180,6 +180,61 @@ TEST(Reader, RefusesWhatIsNoTrace) {
   EXPECT_THROW(read_trace(file.path().parent_path()), error);
 }
 
+TEST(Header, RanksAreReadBackAndRefusedWhereTheyDoNotFit) {
+  auto good = small_run().header;
+  good.run = "a job";
+  good.rank = 2;
+  good.ranks = {{0, 2}, {1}};
+  good.hosts = {"a", "b", "a", "spare"};
+  good.clock_offset_ns = -3'600'000'000'000;
+  good.clock_conflict_ns = 12;
+  good.missing = "no trace of rank 1";
+  EXPECT_EQ(to_json(parse_header(to_json(good))), to_json(good));
+  EXPECT_EQ(rank_count(good), 4);
+  EXPECT_EQ(rank_of(good, 0, 1), 2);
+  EXPECT_EQ(rank_of(good, -1, 0), -1);
+  const auto message = [](const trace_header& h) -> std::string {
+    try {
+      parse_header(to_json(h));
+      return "";
+    } catch (const error& refused) {
+      return refused.what();
+    }
+  };
+  auto h = good;
+  h.ranks[0].pop_back();
+  EXPECT_EQ(message(h), "trace header: 1 ranks for 2 replicas of stage 0");
+  h = good;
+  h.ranks.pop_back();
+  EXPECT_EQ(message(h), "trace header: ranks of 1 stages, wanted 2");
+  h = good;
+  h.ranks[1][0] = -1;
+  EXPECT_EQ(message(h), "trace header: stage 1 on rank -1");
+  h = good;
+  h.ranks[1][0] = 4;
+  EXPECT_EQ(message(h), "trace header: 4 hosts for 5 ranks");
+  h = good;
+  h.rank = 4;
+  EXPECT_EQ(message(h), "trace header: rank 4 of 4");
+  h = good;
+  h.clock_offset_ns = std::numeric_limits<std::int64_t>::min();
+  EXPECT_THAT(message(h), HasSubstr("a clock offset of -9223372036854775808 ns"));
+  h = good;
+  h.clock_conflict_ns = -1;
+  EXPECT_EQ(message(h), "trace header: a clock conflict of -1 ns");
+}
+
+TEST(Header, OneWithoutRanksIsOfOneProcess) {
+  const auto older = parse_header(
+      R"({"format":1,"model":"m","schedule":"pipedream","microbatches":1,"window":0,"replicas":[1],"credits":[1],)"
+      R"("stage_layers":[],"stashes_weights":true,"vertical_sync":false,"first_minibatch":0,"minibatches":3,)"
+      R"("dropped":0,"complete":true})");
+  EXPECT_EQ(older.rank, -1);
+  EXPECT_EQ(rank_count(older), 0);
+  EXPECT_FALSE(is_merged(older));
+  EXPECT_TRUE(older.complete);
+}
+
 TEST(Header, RefusesCountsThatDoNotFitTogether) {
   const trace_header good = small_run().header;
   const auto message = [](trace_header h) -> std::string {

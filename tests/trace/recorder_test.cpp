@@ -188,6 +188,24 @@ TEST(Recorder, ThingsRecordedAreInTheFileBeforeItIsClosed) {
   recorder.close(0);
 }
 
+TEST(Recorder, TheNewestClockOffsetIsInTheFile) {
+  const scratch_file file("offset.pftrace");
+  auto header = two_stages();
+  header.clock_offset_ns = 5;
+  trace_recorder recorder(file.path(), header);
+  EXPECT_EQ(read_trace(file.path()).header.clock_offset_ns, 5);
+  recorder.set_clock_offset(7);
+  recorder.set_clock_offset(-9'000'000'000);
+  std::int64_t sent = 0;
+  // A file that is not closed yet has it too, once the writer thread has been at work.
+  while (read_trace(file.path()).header.clock_offset_ns == 5)
+    recorder.record(span_of(0, 0, sent++));
+  EXPECT_EQ(read_trace(file.path()).header.clock_offset_ns, -9'000'000'000);
+  recorder.set_clock_offset(11);
+  recorder.close(0);
+  EXPECT_EQ(read_trace(file.path()).header.clock_offset_ns, 11);
+}
+
 TEST(Recorder, AFileThatCannotBeWrittenIsNamed) {
   try {
     trace_recorder recorder("/nowhere/at/all.pftrace", two_stages());

@@ -104,6 +104,36 @@ TEST(Summary, SharesOfWaitsAndMailboxDepths) {
   EXPECT_EQ(stage.depth_max, 6);
 }
 
+TEST(Summary, AllReducesBehindBackwardsAreCountedAsHidden) {
+  synthetic_run run;
+  run.header.schedule = "data-parallel";
+  run.header.replicas = {1};
+  run.header.credits = {1};
+  const auto add = [&](span_kind kind, std::int64_t begin, std::int64_t end) {
+    trace_record r;
+    r.kind = kind;
+    r.stage = 0;
+    r.segment = 0;
+    r.minibatch = 0;
+    r.microbatch = 0;
+    r.begin_ns = begin;
+    r.end_ns = end;
+    run.records.push_back(r);
+  };
+  add(span_kind::forward, 0, 20);
+  add(span_kind::backward, 20, 80);
+  add(span_kind::all_reduce, 40, 70); // two buckets that overlap, and one that ends late
+  add(span_kind::all_reduce, 60, 90);
+  add(span_kind::all_reduce, 80, 95);
+  add(span_kind::update, 95, 100);
+  const auto s = summarize(file_of(run));
+  EXPECT_NEAR(s.stages[0].all_reduce_seconds, 55e-9, 1e-15);
+  EXPECT_NEAR(s.stages[0].all_reduce_hidden, 40.0 / 55, 1e-9);
+  EXPECT_NEAR(s.stages[0].all_reduce, 0.15, 1e-9);
+  EXPECT_NEAR(s.stages[0].other(), 0, 1e-9);
+  EXPECT_THAT(to_text(s, file_of(run)), HasSubstr("all-reduce of stage 0: 0.000 s, 72.7% of it behind backwards\n"));
+}
+
 TEST(Summary, TextAndJsonSayTheSame) {
   const auto file = file_of(make_run({.name = "pipedream", .replicas = {2, 1}}, {30}));
   const auto s = summarize(file);
@@ -116,6 +146,13 @@ TEST(Summary, TextAndJsonSayTheSame) {
   EXPECT_DOUBLE_EQ(json.at("stages")[1].at("busy"), s.stages[1].busy());
   EXPECT_EQ(json.at("stages")[1].at("staleness").at("0"), 30);
   EXPECT_EQ(json.at("edges")[0].at("messages"), 30);
+  EXPECT_THAT(text, HasSubstr("critical path: "));
+  EXPECT_THAT(text, HasSubstr("slowest link: stage "));
+  EXPECT_EQ(json.at("links").size(), 2U);
+  EXPECT_EQ(json.at("links")[0].at("messages"), 30);
+  EXPECT_EQ(json.at("workers").size(), 3U);
+  EXPECT_EQ(json.at("critical_path")[0].at("part"), name_of(s.critical_path[0]));
+  EXPECT_EQ(json.at("ranks"), 0);
 }
 
 TEST(Summary, AScheduleWithoutAnIdealIsShownWithoutOne) {

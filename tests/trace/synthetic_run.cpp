@@ -13,6 +13,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <unistd.h>
+#include <utility>
 
 namespace penstock::actors {
 
@@ -24,17 +25,23 @@ span_kind kind_of(planner::action_kind kind) {
                                                   : span_kind::update;
 }
 
-/// The message that a forward or backward sends on, if a stage takes it.
-void add_send(std::vector<trace_record>& records, const trace_record& r, int stages) {
+/// The message that a forward or backward sends on, if a stage takes it; it arrives at once. `tau`: of the minibatch.
+void add_message(std::vector<trace_record>& records, const trace_record& r, const planner::schedule& schedule,
+                 std::int64_t tau) {
+  const auto stages = static_cast<int>(schedule.stages.size());
   const int peer = r.kind == span_kind::forward ? r.stage + 1 : r.kind == span_kind::backward ? r.stage - 1 : -1;
   if (peer < 0 || peer >= stages) return;
   trace_record sent = r;
   sent.kind = span_kind::send;
-  sent.begin_ns = r.end_ns;
-  sent.end_ns = r.end_ns + 1;
+  sent.begin_ns = sent.end_ns = r.end_ns;
   sent.peer = static_cast<std::int16_t>(peer);
   sent.bytes = 64;
   records.push_back(sent);
+  auto received = sent;
+  received.kind = span_kind::receive;
+  std::swap(received.stage, received.peer);
+  received.replica = static_cast<std::int16_t>(planner::replica_of(schedule, peer, tau, r.microbatch));
+  records.push_back(received);
 }
 
 } // namespace
@@ -54,7 +61,6 @@ synthetic_run make_run(const planner::schedule_request& request, const std::vect
     run.header.credits.push_back(resolved.stages[s].credit);
     run.header.stage_layers.push_back("layer" + std::to_string(s));
   }
-  const auto stages = static_cast<int>(resolved.stages.size());
   std::vector<std::int64_t> versions(resolved.stages.size(), 0);
   std::int64_t clock = 1'000'000;
   for (std::size_t id = 0; id < segments.size(); ++id) {
@@ -89,7 +95,7 @@ synthetic_run make_run(const planner::schedule_request& request, const std::vect
         r.version_read = base + span.what.version;
       }
       run.records.push_back(r);
-      add_send(run.records, r, stages);
+      add_message(run.records, r, schedule, span.what.minibatch);
     }
     versions = after;
     clock += std::llround(played.makespan) + 5000;

@@ -23,7 +23,7 @@ struct synthetic_run {
 };
 
 /// One segment for each count in `segments`, with a pause between; a forward takes 1000 ns, a backward 2000, an update
-/// 100. Messages to the neighbours are sent with 64 bytes, and a stage waits for input in its first gap.
+/// 100. Messages to the neighbours have 64 bytes and take no time.
 synthetic_run make_run(const planner::schedule_request& request, const std::vector<std::int64_t>& segments);
 
 /// A file that goes with its test.

@@ -1,0 +1,11 @@
+// What this rank is at, in words.
+#include "actors/actor_context.hpp"
+
+namespace penstock::actors {
+
+std::string actor_context::describe() const {
+  if (stage < 0) return "starting to train";
+  return "working on stage " + std::to_string(stage) + ", minibatch " + std::to_string(minibatch);
+}
+
+} // namespace penstock::actors

@@ -1,0 +1,33 @@
+// Writes checkpoints while the run goes on: what is written was copied at the drain.
+#pragma once
+
+#include "actors/checkpoint.hpp"
+
+#include <functional>
+#include <future>
+
+namespace penstock::actors {
+
+/// One checkpoint at a time; used by one thread.
+class checkpoint_writer {
+public:
+  /// `written` and `failed` are called on the writing thread.
+  checkpoint_writer(std::filesystem::path dir, std::function<void(const std::filesystem::path&, std::int64_t)> written,
+                    std::function<void()> failed);
+  ~checkpoint_writer();
+  checkpoint_writer(const checkpoint_writer&) = delete;
+  checkpoint_writer& operator=(const checkpoint_writer&) = delete;
+
+  /// Waits for the one before, and starts. Throws what the one before failed with.
+  void start(std::vector<stage_snapshot> stages, checkpoint_position at);
+  /// Waits for the last one. Throws what it failed with, once.
+  void finish();
+
+private:
+  std::filesystem::path dir_;
+  std::function<void(const std::filesystem::path&, std::int64_t)> written_;
+  std::function<void()> failed_;
+  std::future<void> running_;
+};
+
+} // namespace penstock::actors

@@ -1,0 +1,230 @@
+// Gathering what stages have learnt, and spreading it.
+#include "actors/ranks/stage_snapshot.hpp"
+
+#include "kernels/check.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace penstock::actors {
+
+namespace {
+
+using nlohmann::json;
+
+const std::string weights_prefix = "weights/";
+const std::string optimizer_prefix = "optimizer/";
+const std::string state_prefix = "state/";
+
+std::string state_name(int replica, const std::string& name) {
+  return state_prefix + std::to_string(replica) + "/" + name;
+}
+
+named_tensors states_here(const stage_unit& s, memory_pool& pool) {
+  named_tensors states;
+  for (const int r : s.local)
+    for (std::size_t i = 0; i < s.layers->states().size(); ++i) {
+      const auto& state = s.replicas[static_cast<std::size_t>(r)].states[i];
+      auto copy = tensor::allocate(pool, state.type(), state.dims(), memory_use::scratch);
+      std::copy_n(state.raw(), state.bytes(), copy.raw());
+      states[state_name(r, s.layers->states()[i].name)] = std::move(copy);
+    }
+  return states;
+}
+
+// What this rank has of a stage: its replicas' states, and the rest where it speaks for the stage.
+stage_snapshot snapshot_here(pipeline& p, stage_unit& s, memory_pool& pool) {
+  stage_snapshot shot;
+  shot.first_layer = s.layers->whole().layers()[static_cast<std::size_t>(s.layers->first())].name;
+  shot.layers = s.layers->last() - s.layers->first();
+  shot.replicas = s.replicas.size();
+  shot.tensors = states_here(s, pool);
+  if (p.where.owner(s.index) != p.rank) return shot;
+  shot.version = s.weights->version;
+  for (std::size_t i = 0; i < s.optimizer_states.size(); ++i)
+    shot.optimizer_steps[s.layers->parameters()[i].name] = s.optimizer_states[i].step;
+  for (auto& [name, t] : plain_weights(s, pool))
+    shot.tensors[weights_prefix + name] = t;
+  for (auto& [name, t] : plain_optimizer_state(p, s, pool))
+    shot.tensors[optimizer_prefix + name] = t;
+  return shot;
+}
+
+json text_of(const stage_snapshot& shot) {
+  return {{"first_layer", shot.first_layer}, {"layers", shot.layers},   {"replicas", shot.replicas},
+          {"version", shot.version},         {"steps", shot.optimizer_steps}};
+}
+
+stage_snapshot snapshot_from(const json& j) {
+  stage_snapshot shot;
+  shot.first_layer = j.at("first_layer");
+  shot.layers = j.at("layers");
+  shot.replicas = j.at("replicas");
+  shot.version = j.at("version");
+  shot.optimizer_steps = j.at("steps").get<std::map<std::string, std::int64_t>>();
+  return shot;
+}
+
+// The global name in "weights/NAME", "optimizer/NAME.momentum", "state/R/NAME", without the optimizer's suffix.
+std::string_view layer_part(std::string_view name) {
+  const auto is_state = name.starts_with(state_prefix);
+  name.remove_prefix(name.find('/') + 1);
+  if (is_state) name.remove_prefix(name.find('/') + 1);
+  return name;
+}
+
+// Names of parameters and states that a rank's stages have.
+std::set<std::string, std::less<>> names_on(const pipeline& p, int rank) {
+  std::set<std::string, std::less<>> names;
+  for (const auto& s : p.stages) {
+    if (p.where.replicas_on(s.index, rank).empty()) continue;
+    for (const auto& parameter : s.layers->parameters())
+      names.insert(parameter.name);
+    for (const auto& state : s.layers->states())
+      names.insert(state.name);
+  }
+  return names;
+}
+
+bool concerns(const std::set<std::string, std::less<>>& names, std::string_view tensor_name) {
+  auto name = layer_part(tensor_name);
+  if (names.find(name) != names.end()) return true;
+  const auto suffix = name.rfind('.');
+  return tensor_name.starts_with(optimizer_prefix) && suffix != std::string_view::npos &&
+         names.find(name.substr(0, suffix)) != names.end();
+}
+
+bundle bundle_for(int rank, const std::vector<stage_snapshot>& all, const pipeline& p) {
+  const auto names = names_on(p, rank);
+  bundle b;
+  json stages = json::array();
+  for (const auto& shot : all) {
+    stages.push_back(text_of(shot));
+    for (const auto& [name, t] : shot.tensors)
+      if (concerns(names, name)) b.tensors[name] = t;
+  }
+  b.text = stages.dump();
+  return b;
+}
+
+named_tensors with_prefix(const std::vector<stage_snapshot>& all, const std::string& prefix) {
+  named_tensors found;
+  for (const auto& shot : all)
+    for (auto it = shot.tensors.lower_bound(prefix); it != shot.tensors.end() && it->first.starts_with(prefix); ++it)
+      found[it->first.substr(prefix.size())] = it->second;
+  return found;
+}
+
+} // namespace
+
+std::vector<stage_snapshot> collect_snapshots(pipeline& p, bundle_transfers* transfers, memory_pool& pool) {
+  std::vector<stage_snapshot> all;
+  for (auto& s : p.stages) {
+    stage_snapshot whole;
+    for (const int host : p.where.hosts(s.index)) {
+      stage_snapshot shot;
+      if (host == p.rank) {
+        shot = snapshot_here(p, s, pool);
+        if (p.rank != 0) transfers->send(0, {text_of(shot).dump(), std::move(shot.tensors)});
+      } else if (p.rank == 0) {
+        auto b = transfers->receive(host, pool);
+        shot = snapshot_from(json::parse(b.text));
+        shot.tensors = std::move(b.tensors);
+      }
+      if (p.rank != 0) continue;
+      if (host == p.where.owner(s.index))
+        whole = std::move(shot); // the first host is the owner
+      else
+        whole.tensors.merge(shot.tensors);
+    }
+    if (p.rank == 0) all.push_back(std::move(whole));
+  }
+  return all;
+}
+
+std::vector<stage_snapshot> spread_snapshots(std::vector<stage_snapshot> all, const pipeline& p,
+                                             bundle_transfers* transfers, memory_pool& pool) {
+  if (transfers == nullptr) return all;
+  if (p.rank == 0) {
+    for (int rank = 1; rank < p.where.ranks; ++rank)
+      transfers->send(rank, bundle_for(rank, all, p));
+    return all;
+  }
+  auto b = transfers->receive(0, pool);
+  std::vector<stage_snapshot> mine;
+  for (const auto& entry : json::parse(b.text))
+    mine.push_back(snapshot_from(entry));
+  check(!mine.empty(), "a run has a stage");
+  mine.front().tensors = std::move(b.tensors); // whose they were is of no account: names are global
+  return mine;
+}
+
+named_tensors weights_of(const std::vector<stage_snapshot>& all) {
+  return with_prefix(all, weights_prefix);
+}
+
+named_tensors optimizer_state_of(const std::vector<stage_snapshot>& all) {
+  return with_prefix(all, optimizer_prefix);
+}
+
+named_tensors states_of(const std::vector<stage_snapshot>& all, std::shared_ptr<const model> net, memory_pool& pool) {
+  named_tensors means;
+  const int layers = static_cast<int>(net->layers().size());
+  const segment whole(std::move(net), 0, layers);
+  for (const auto& state : whole.states()) {
+    std::vector<tensor> replicas;
+    for (const auto& shot : all)
+      for (std::size_t r = 0; r < shot.replicas; ++r)
+        if (const auto it = shot.tensors.find(state_name(static_cast<int>(r), state.name)); it != shot.tensors.end())
+          replicas.push_back(it->second);
+    means[state.name] = mean_of(replicas, pool);
+  }
+  return means;
+}
+
+named_tensors collect_first_gradients(pipeline& p, bundle_transfers* transfers, memory_pool& pool) {
+  named_tensors all;
+  for (auto& s : p.stages) {
+    const int owner = p.where.owner(s.index);
+    if (owner == p.rank && p.rank != 0)
+      transfers->send(0, {"", s.first_gradients});
+    else if (p.rank == 0)
+      all.merge(owner == 0 ? named_tensors(s.first_gradients) : transfers->receive(owner, pool).tensors);
+  }
+  return all;
+}
+
+std::vector<std::vector<tensor>> shared_mean_states(pipeline& p, bundle_transfers* transfers) {
+  memory_pool pool;
+  std::vector<std::vector<tensor>> all;
+  for (auto& s : p.stages) {
+    auto& means = all.emplace_back();
+    const auto hosts = p.where.hosts(s.index);
+    const int owner = hosts.front();
+    if (s.layers->states().empty() || !s.is_local()) continue;
+    auto here = states_here(s, pool);
+    if (p.rank != owner) {
+      transfers->send(owner, {"", std::move(here)});
+      auto b = transfers->receive(owner, pool);
+      for (const auto& state : s.layers->states())
+        means.push_back(b.tensors.at(state.name));
+      continue;
+    }
+    for (const int host : hosts)
+      if (host != owner) here.merge(transfers->receive(host, pool).tensors);
+    bundle b;
+    for (const auto& state : s.layers->states()) {
+      std::vector<tensor> replicas;
+      for (int r = 0; r < static_cast<int>(s.replicas.size()); ++r)
+        replicas.push_back(here.at(state_name(r, state.name)));
+      means.push_back(b.tensors[state.name] = mean_of(replicas, pool));
+    }
+    for (const int host : hosts)
+      if (host != owner) transfers->send(host, b);
+  }
+  return all;
+}
+
+} // namespace penstock::actors

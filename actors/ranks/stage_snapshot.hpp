@@ -1,0 +1,40 @@
+// Plain copies of all that stages have learnt, gathered on rank 0 and spread from there: for checkpoints, weights files
+// and hashes. It does not depend on the plan.
+#pragma once
+
+#include "actors/ranks/bundle.hpp"
+#include "actors/pipeline.hpp"
+
+namespace penstock::actors {
+
+struct stage_snapshot {
+  std::string first_layer;
+  std::int64_t layers = 0;
+  std::size_t replicas = 1;
+  std::int64_t version = 0;
+  std::map<std::string, std::int64_t> optimizer_steps; ///< by parameter
+  named_tensors tensors; ///< "weights/NAME", "optimizer/NAME.momentum", "state/REPLICA/NAME"
+};
+
+/// The stages in order, on rank 0; nothing on the others, which send what they host. `transfers` null: one process.
+/// The pipeline must be at rest.
+std::vector<stage_snapshot> collect_snapshots(pipeline& p, bundle_transfers* transfers, memory_pool& pool);
+
+/// Rank 0 sends each rank what concerns its layers, of snapshots that may come from another plan; returns that part.
+std::vector<stage_snapshot> spread_snapshots(std::vector<stage_snapshot> all, const pipeline& p,
+                                             bundle_transfers* transfers, memory_pool& pool);
+
+/// All weights, or all BatchNorm statistics (mean over the replicas, in replica order), by name.
+named_tensors weights_of(const std::vector<stage_snapshot>& all);
+named_tensors states_of(const std::vector<stage_snapshot>& all, std::shared_ptr<const model> net, memory_pool& pool);
+/// As "NAME.momentum".
+named_tensors optimizer_state_of(const std::vector<stage_snapshot>& all);
+
+/// Gradients of the run's first update, plain, by parameter name; on rank 0, the others send theirs.
+named_tensors collect_first_gradients(pipeline& p, bundle_transfers* transfers, memory_pool& pool);
+
+/// Every stage's BatchNorm statistics for evaluation, in the order of segment::states(): the mean over all replicas.
+/// Empty for stages that this rank does not host.
+std::vector<std::vector<tensor>> shared_mean_states(pipeline& p, bundle_transfers* transfers);
+
+} // namespace penstock::actors

@@ -1,0 +1,15 @@
+// The part of the history checker that looks at what stages sent each other.
+#pragma once
+
+#include "actors/trace/record.hpp"
+#include "actors/trace/violations.hpp"
+
+#include <vector>
+
+namespace penstock::actors {
+
+/// Adds what is wrong with the messages between stages of a whole run: each that was sent must have been received once,
+/// and not before it was sent.
+void check_messages(const trace_header& header, const std::vector<trace_record>& records, violations& found);
+
+} // namespace penstock::actors

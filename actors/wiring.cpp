@@ -1,0 +1,196 @@
+// Who is here, who is elsewhere, and who talks to whom.
+#include "actors/wiring.hpp"
+
+#include "actors/ranks/job.hpp"
+#include "actors/ranks/link_actor.hpp"
+#include "actors/update_actors.hpp"
+#include "kernels/check.hpp"
+
+namespace penstock::actors {
+
+namespace {
+
+class wirer {
+public:
+  wirer(caf::actor_system& system, const context_ptr& context, const planner::schedule& dealing,
+        const caf::actor& coordinator, gate* incoming)
+      : system_(system), context_(context), dealing_(dealing), coordinator_(coordinator), gate_(incoming),
+        parts_(context->services.parts) {}
+
+  wired_actors wire() {
+    check(dealing_.stages.size() == parts_.stages.size(), "the schedule has another number of stages");
+    spawn_ends();
+    for (auto& s : parts_.stages)
+      spawn_stage_parts(s);
+    find_optimizers();
+    connect();
+    return std::move(all_);
+  }
+
+private:
+  bool is_here(int rank) const { return rank == parts_.rank; }
+  caf::actor link(int rank, const address& to) { return make_link(system_, context_, rank, to); }
+  void admit(const address& who, const caf::actor& actor, memory_pool* pool = nullptr) {
+    if (gate_ != nullptr) gate_->admit(who, actor, pool);
+  }
+
+  void spawn_ends();
+  void spawn_stage_parts(stage_unit& s);
+  void find_optimizers();
+  neighbour_side side_of(int stage) const;
+  neighbour_side layer_actor_side(const layer_actor_factory& factory, int stage, const neighbour_side& before,
+                                  const neighbour_side& behind);
+  void connect();
+  std::vector<caf::actor> sources();
+
+  caf::actor_system& system_;
+  const context_ptr& context_;
+  const planner::schedule& dealing_;
+  const caf::actor& coordinator_;
+  gate* gate_;
+  pipeline& parts_;
+  wired_actors all_;
+};
+
+void wirer::spawn_ends() {
+  all_.source_ranks = static_cast<int>(parts_.where.hosts(0).size());
+  if (parts_.stages.front().is_local()) {
+    all_.source = spawn_source(system_, context_);
+    admit({address::part::source, 0, 0}, all_.source);
+    for (int i = 0; i < std::max(1, context_->services.options.loader_threads); ++i)
+      all_.loaders.push_back(spawn_loader(system_, context_, all_.source));
+  }
+  if (is_here(0)) {
+    all_.metrics = spawn_metrics(system_, context_);
+    admit({address::part::metrics, 0, 0}, all_.metrics);
+    admit({address::part::coordinator, 0, 0}, coordinator_);
+    all_.clipper = coordinator_;
+  } else {
+    all_.clipper = link(0, {address::part::coordinator, 0, 0});
+  }
+}
+
+void wirer::spawn_stage_parts(stage_unit& s) {
+  auto& replicas = all_.stages.emplace_back();
+  std::vector<stage_actor> local;
+  for (int r = 0; r < static_cast<int>(s.replicas.size()); ++r) {
+    const address here{address::part::replica, s.index, r};
+    if (!is_here(parts_.where.host(s.index, r))) {
+      replicas.push_back(caf::actor_cast<stage_actor>(link(parts_.where.host(s.index, r), here)));
+      continue;
+    }
+    replicas.push_back(spawn_stage(system_, context_, s.index, r));
+    local.push_back(replicas.back());
+    all_.local_stages.push_back(caf::actor_cast<caf::actor>(replicas.back()));
+    admit(here, all_.local_stages.back(), &s.replicas[static_cast<std::size_t>(r)].memory->memory());
+  }
+  all_.groups.emplace_back();
+  all_.optimizers.emplace_back();
+  if (local.empty()) return;
+  all_.optimizers.back() = spawn_optimizer(system_, context_, s.index);
+  admit({address::part::optimizer, s.index, 0}, all_.optimizers.back());
+  all_.groups.back() = parts_.where.hosts(s.index).size() > 1
+                           ? spawn_rank_group(system_, context_, s.index, all_.optimizers.back())
+                           : spawn_replica_group(system_, context_, s.index, all_.optimizers.back());
+  caf::anon_send(all_.optimizers.back(), connect_optimizer_msg{local, all_.clipper});
+}
+
+void wirer::find_optimizers() {
+  if (!is_here(0)) return;
+  for (const auto& s : parts_.stages)
+    for (const int rank : parts_.where.hosts(s.index))
+      all_.all_optimizers.push_back(is_here(rank) ? all_.optimizers[static_cast<std::size_t>(s.index)]
+                                                  : link(rank, {address::part::optimizer, s.index, 0}));
+}
+
+neighbour_side wirer::side_of(int stage) const {
+  neighbour_side side;
+  for (const auto& s : all_.stages[static_cast<std::size_t>(stage)])
+    side.replicas.push_back(s);
+  const auto replicas = static_cast<std::int64_t>(side.replicas.size());
+  side.deal = [dealing = dealing_, stage, replicas](const message_key& k) {
+    if (k.mode == phase::evaluation) return static_cast<int>(k.since_drain % replicas);
+    return planner::replica_of(dealing, stage, k.since_drain, k.microbatch);
+  };
+  return side;
+}
+
+// A layer actor lives where the first replica of the stage before it does.
+neighbour_side wirer::layer_actor_side(const layer_actor_factory& factory, int stage, const neighbour_side& before,
+                                       const neighbour_side& behind) {
+  const address here{address::part::cut, stage, 0};
+  const int rank = parts_.where.owner(stage);
+  neighbour_actor between;
+  if (is_here(rank)) {
+    between = factory.spawn(system_, {before, behind});
+    all_.layer_actors.push_back(caf::actor_cast<caf::actor>(between));
+    admit(here, all_.layer_actors.back());
+  } else {
+    between = caf::actor_cast<neighbour_actor>(link(rank, here));
+  }
+  return {{between}, [](const message_key&) { return 0; }};
+}
+
+// One source for each replica of stage 0, by the rank that hosts it.
+std::vector<caf::actor> wirer::sources() {
+  std::vector<caf::actor> all;
+  for (int r = 0; r < static_cast<int>(parts_.stages.front().replicas.size()); ++r) {
+    const int rank = parts_.where.host(0, r);
+    all.push_back(is_here(rank) ? all_.source : link(rank, {address::part::source, 0, 0}));
+  }
+  return all;
+}
+
+void wirer::connect() {
+  const int n = static_cast<int>(parts_.stages.size());
+  std::vector<neighbour_side> left(parts_.stages.size());  // what stage s sends gradients to
+  std::vector<neighbour_side> right(parts_.stages.size()); // what stage s sends activations to
+  for (int s = 0; s + 1 < n; ++s) {
+    const auto su = static_cast<std::size_t>(s);
+    right[su] = side_of(s + 1);
+    left[su + 1] = side_of(s);
+    const auto& cut_after = parts_.net->layers()[static_cast<std::size_t>(parts_.stages[su].layers->last() - 1)].name;
+    for (const auto& factory : context_->services.inputs.layer_actors) {
+      if (factory->after_layer() != cut_after) continue;
+      const auto only = layer_actor_side(*factory, s, left[su + 1], right[su]);
+      right[su] = left[su + 1] = only;
+    }
+  }
+  const auto metrics = is_here(0) ? all_.metrics : link(0, {address::part::metrics, 0, 0});
+  const auto first = side_of(0);
+  const auto from = sources();
+  for (const auto& s : parts_.stages)
+    for (const int r : s.local) {
+      const auto i = static_cast<std::size_t>(s.index);
+      caf::anon_send(all_.stages[i][static_cast<std::size_t>(r)],
+                     connect_stage_msg{left[i], right[i], from, first.deal, metrics, all_.groups[i],
+                                       dealing_.source_credit()});
+    }
+  if (all_.source)
+    caf::anon_send(all_.source, connect_source_msg{first, parts_.stages.front().local, all_.stages.back(),
+                                                   side_of(n - 1).deal, all_.loaders});
+}
+
+} // namespace
+
+std::size_t wired_actors::parts() const {
+  std::size_t count = local_stages.size() + (source ? 1 : 0) + (metrics ? 1 : 0);
+  for (const auto& o : optimizers)
+    count += o ? 1 : 0;
+  return count;
+}
+
+std::vector<caf::actor> wired_actors::everyone() const {
+  std::vector<caf::actor> all{source, metrics};
+  for (const auto* some : {&loaders, &groups, &optimizers, &local_stages, &layer_actors})
+    all.insert(all.end(), some->begin(), some->end());
+  std::erase_if(all, [](const caf::actor& a) { return !a; });
+  return all;
+}
+
+wired_actors wire_actors(caf::actor_system& system, const context_ptr& context, const planner::schedule& dealing,
+                         const caf::actor& coordinator, gate* incoming) {
+  return wirer(system, context, dealing, coordinator, incoming).wire();
+}
+
+} // namespace penstock::actors

@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Kills, stops and cuts off ranks of real jobs at random moments, and checks what is promised of that.
+
+    tests/apps/nemesis.py BIN [--faults N] [--seed S] [--hosts]
+
+BIN is the folder of the programs. Each fault hits one rank of a small run: when it starts, in steady state, in a
+checkpoint, in an evaluation or near the end. Checked each time: every other process ends within the deadline, not with
+0; one cause is told, and it names the rank; nothing is left running or in shared memory; the run resumes and ends with
+the hash of an undisturbed one. With --hosts (root) the ranks sit in network namespaces and links are cut as well.
+"""
+
+import argparse
+import glob
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+DEADLINE = 10.0  # seconds for the other processes to end
+PATIENCE = 120.0  # for a run that nobody disturbs
+LAYOUTS = [("pipedream", "1,1", 2, ""), ("pipedream", "2,1", 3, ""), ("pipedream", "1,2,1", 4, ""),
+           ("data-parallel", "3", 3, ""), ("1f1b", "2,1", 3, "4"), ("2bw", "2,1", 2, "4")]
+MOMENTS = ["start", "steady", "checkpoint", "evaluation", "end"]
+NETNS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "netns")
+
+
+class Broken(Exception):
+    """A promise that was not kept."""
+
+
+class Run:
+    """One launched run of a small network in a folder of its own."""
+
+    def __init__(self, binaries, folder, layout, transport, hosts, resume=False):
+        schedule, replicas, self.ranks, microbatches = layout
+        self.folder = folder
+        self.metrics = os.path.join(folder, "m.jsonl")
+        command = [os.path.join(binaries, "penstock"), "launch", "-np", str(self.ranks)]
+        if hosts:
+            names = [f"10.77.0.{i + 1}" for i in range(self.ranks)]
+            command += ["--hosts", ",".join(names), "--ssh", f"{NETNS} ssh"]
+        command += ["--", os.path.join(binaries, "lenet"), "--synthetic-samples", "480", "--batch", "16", "--threads",
+                    "1", "--schedule", schedule, "--replicas", replicas, "--epochs", "6", "--eval-every", "2",
+                    "--momentum", "0.9", "--checkpoint", os.path.join(folder, "c"), "--checkpoint-every", "25",
+                    "--metrics", self.metrics]
+        if not hosts:
+            command += ["--transport", transport]
+        if microbatches:
+            command += ["--microbatches", microbatches]
+        if resume:
+            command += ["--resume"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        start_new_session=True)
+
+    def pid_of(self, rank):
+        """The process of a rank, when it is there."""
+        for path in glob.glob("/proc/[0-9]*/environ"):
+            try:
+                with open(path, "rb") as file:
+                    variables = file.read().split(b"\0")
+                with open(os.path.join(os.path.dirname(path), "cmdline"), "rb") as file:
+                    words = file.read().split(b"\0")
+            except OSError:
+                continue
+            if (f"PENSTOCK_RANK={rank}".encode() in variables and self.folder.encode() in b" ".join(words)
+                    and words[0].endswith(b"lenet")):
+                return int(path.split("/")[2])
+        return None
+
+    def steps(self):
+        try:
+            with open(self.metrics, encoding="utf-8") as file:
+                return sum('"event":"step"' in line for line in file)
+        except OSError:
+            return 0
+
+    def wait_for(self, moment, rng):
+        """Waits until the run is about at that moment; False when it ended before."""
+        wanted = {"start": 0, "steady": rng.randint(5, 150), "checkpoint": rng.choice([25, 50, 100]),
+                  "evaluation": rng.choice([60, 120]), "end": 178}[moment]
+        until = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < until:
+            if moment == "start":
+                time.sleep(rng.uniform(0, 0.4))
+                return True
+            if self.steps() >= wanted:
+                return True
+            time.sleep(0.001)
+        return False
+
+    def finish(self, seconds):
+        """Exit code, output, errors; everything is killed at the deadline."""
+        try:
+            output, errors = self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate()
+            raise Broken(f"still running after {seconds:.0f} s") from None
+        return self.process.returncode, output, errors
+
+    def hash(self):
+        with open(self.metrics, encoding="utf-8") as file:
+            last = json.loads(file.read().splitlines()[-1])
+        return last["weights_sha256"] + last["state_sha256"]
+
+
+def leftovers(folder):
+    """Processes that still belong to the run, and shared memory that belongs to nobody."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, "rb") as file:
+                if folder.encode() in file.read() and int(path.split("/")[2]) != os.getpid():
+                    found.append(path.split("/")[2])
+        except OSError:
+            continue
+    return found + [f for f in os.listdir("/dev/shm") if "ucx" in f]
+
+
+def undisturbed(binaries, layout, transport, hosts):
+    folder = tempfile.mkdtemp(prefix="penstock-nemesis-")
+    run = Run(binaries, folder, layout, transport, hosts)
+    code, output, errors = run.finish(PATIENCE)
+    if code != 0:
+        raise Broken(f"an undisturbed run ended with {code}: {errors}{output}")
+    result = run.hash()
+    shutil.rmtree(folder)
+    return result
+
+
+def strike(run, what, rank):
+    """Hits a rank; returns its process, or None when it is not there (yet, or any more)."""
+    pid = run.pid_of(rank)
+    if pid is None:
+        return None
+    if what == "cut":
+        subprocess.run([NETNS, "cut", str(rank)], check=True, stdout=subprocess.DEVNULL)
+    else:
+        os.kill(pid, signal.SIGKILL if what == "kill" else signal.SIGSTOP)
+    return pid
+
+
+def one_fault(binaries, rng, hosts, hashes):
+    layout = rng.choice(LAYOUTS)
+    transport = rng.choice(["shm", "tcp"])
+    what = rng.choice(["kill", "stop"] + (["cut", "cut"] if hosts else []))
+    moment = rng.choice(MOMENTS)
+    rank = rng.randrange(layout[2])
+    told = f"{what} rank {rank} of {layout[2]} ({layout[0]} {layout[1]}, {'hosts' if hosts else transport}) at {moment}"
+    if layout not in hashes:
+        hashes[layout] = undisturbed(binaries, layout, transport, hosts)
+    folder = tempfile.mkdtemp(prefix="penstock-nemesis-")
+    run = Run(binaries, folder, layout, transport, hosts)
+    try:
+        in_time = run.wait_for(moment, rng)
+        pid = strike(run, what, rank) if in_time else None
+        begin = time.monotonic()
+        code, output, errors = run.finish(DEADLINE + 2 if pid else PATIENCE)
+        seconds = time.monotonic() - begin
+        if pid is not None and code == 0 and '"event":"summary"' in open(run.metrics, encoding="utf-8").read():
+            pid = None  # it had nothing left to do
+        if pid is not None:
+            if code == 0:
+                raise Broken("ended with 0")
+            if seconds > DEADLINE + 1:
+                raise Broken(f"took {seconds:.1f} s to end")
+            if f"rank {rank}" not in errors:
+                raise Broken(f"the cause does not name rank {rank}: {errors}")
+    finally:
+        if what == "cut":
+            subprocess.run([NETNS, "join", str(rank)], check=False, stdout=subprocess.DEVNULL)
+        if run.process.poll() is None:
+            os.killpg(run.process.pid, signal.SIGKILL)
+    left = leftovers(folder)
+    if left:
+        raise Broken(f"left behind: {left}")
+    if code != 0:
+        has_checkpoint = os.path.exists(os.path.join(folder, "c", "latest"))
+        rest = Run(binaries, folder, layout, transport, hosts, resume=has_checkpoint)
+        code, output, errors = rest.finish(PATIENCE)
+        if code != 0:
+            raise Broken(f"did not resume: {errors}{output}")
+        if rest.hash() != hashes[layout]:
+            raise Broken("resumed to another hash")
+    elif run.hash() != hashes[layout]:
+        raise Broken("another hash")
+    shutil.rmtree(folder)
+    return told, seconds, "ended before" if pid is None else errors.strip().splitlines()[0][:110]
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Random faults in jobs of several processes.")
+    parser.add_argument("binaries")
+    parser.add_argument("--faults", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--hosts", action="store_true", help="ranks in network namespaces (root)")
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    hashes = {}
+    failures = 0
+    if options.hosts:
+        subprocess.run([NETNS, "up", "4"], check=True, stdout=subprocess.DEVNULL)
+    try:
+        for i in range(options.faults):
+            state = rng.getstate()
+            try:
+                told, seconds, cause = one_fault(options.binaries, rng, options.hosts, hashes)
+                print(f"{i + 1:3} ok      {told}: {seconds:.1f} s; {cause}", flush=True)
+            except Broken as broken:
+                failures += 1
+                again = random.Random()
+                again.setstate(state)
+                print(f"{i + 1:3} BROKEN  {broken} (layout {again.choice(LAYOUTS)})", flush=True)
+    finally:
+        if options.hosts:
+            subprocess.run([NETNS, "down"], check=False, stdout=subprocess.DEVNULL)
+    print(f"{options.faults} faults, {failures} broken promises")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
