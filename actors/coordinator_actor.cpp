@@ -324,6 +324,11 @@ void coordinator::ask_parts() {
   if (all_.source) caf::anon_send(all_.source, describe_wait_msg{});
   for (const auto& stage : all_.local_stages)
     caf::anon_send(stage, describe_wait_msg{});
+  for (const auto& o : all_.optimizers)
+    if (o) caf::anon_send(o, describe_wait_msg{});
+  for (const auto& s : parts().stages)
+    if (s.is_local() && parts().where.hosts(s.index).size() > 1)
+      caf::anon_send(all_.groups[static_cast<std::size_t>(s.index)], describe_wait_msg{});
 }
 
 void coordinator::described(const wait_description_msg& m) {

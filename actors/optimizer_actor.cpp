@@ -70,6 +70,7 @@ public:
   void squared(const squared_msg& m);
   void clip(const clip_msg& m);
   void updated(const updated_msg& m);
+  std::string describe() const;
   actor_context& context() { return *context_; }
   const std::string& who() const { return who_; }
 
@@ -200,6 +201,12 @@ void stage_optimizer::updated(const updated_msg& m) {
   report_when_done();
 }
 
+std::string stage_optimizer::describe() const {
+  if (!run_ || done_ >= planned_updates()) return who_ + " has applied all updates";
+  return who_ + " has applied " + std::to_string(done_) + " of " + std::to_string(planned_updates()) + " updates, " +
+         std::to_string(next_ - done_) + " under way";
+}
+
 caf::behavior optimizer_behavior(caf::stateful_actor<stage_optimizer>* self, context_ptr context, int stage) {
   self->state.start(self, std::move(context), stage);
   const auto run = [self](auto body) { guarded(self->state.context(), self->state.who(), body); };
@@ -208,6 +215,9 @@ caf::behavior optimizer_behavior(caf::stateful_actor<stage_optimizer>* self, con
       [=](const begin_segment_msg& m) { run([&] { self->state.begin(m); }); },
       [=](const truncate_segment_msg& m) { run([&] { self->state.truncate(m); }); },
       [=](gradient_sum_msg& m) { run([&] { self->state.take(std::move(m)); }); },
+      [=](const describe_wait_msg&) {
+        caf::anon_send(self->state.context().coordinator, wait_description_msg{self->state.describe()});
+      },
       [=](const squared_msg& m) { run([&] { self->state.squared(m); }); },
       [=](const clip_msg& m) { run([&] { self->state.clip(m); }); },
       [=](const updated_msg& m) { run([&] { self->state.updated(m); }); },

@@ -61,12 +61,14 @@ public:
   void take(gradient_bucket_msg m);
   void take(gradient_share_msg m);
   void summed(const bucket_summed_msg& m);
+  std::string describe() const;
   actor_context& context() { return *context_; }
   const std::string& who() const { return who_; }
 
 private:
   open_update& update_at(std::int64_t group);
   contribution& of(open_update& u, int replica);
+  void finish_when_complete(std::int64_t group);
   void start_ready_buckets(std::int64_t group, open_update& u);
   void start_bucket(std::int64_t group, open_update& u, std::size_t bucket);
   std::vector<transport::part> parts_of(const std::vector<tensor>& gradients, const tensor& count,
@@ -155,6 +157,7 @@ void rank_group::take(gradient_share_msg m) {
                     (m.minibatches > 0 && m.gradients.empty());
   mine.gradients = std::move(m.gradients);
   start_ready_buckets(m.group, u);
+  finish_when_complete(m.group);
 }
 
 // A bucket goes when every replica here has it, or has nothing for it.
@@ -224,13 +227,29 @@ void rank_group::summed(const bucket_summed_msg& m) {
   if (m.failure) std::rethrow_exception(m.failure);
   const auto found = open_.find(m.group);
   check(found != open_.end(), "a bucket of an update that is not open");
-  auto& u = found->second;
-  record(u, m.group, m.bucket);
+  record(found->second, m.group, m.bucket);
   ++context_->progress;
-  if (++u.finished < plan_.size()) return;
-  gradient_sum_msg sum{m.group, static_cast<std::int64_t>(*u.count.data<float>()), std::move(u.result)};
+  ++found->second.finished;
+  finish_when_complete(m.group);
+}
+
+// All buckets may be summed before the replica's own update action comes: its backward has only just ended.
+void rank_group::finish_when_complete(std::int64_t group) {
+  const auto found = open_.find(group);
+  auto& u = found->second;
+  const auto is_complete = [](const contribution& c) { return c.complete; };
+  if (u.finished < plan_.size() || !std::all_of(u.replicas.begin(), u.replicas.end(), is_complete)) return;
+  gradient_sum_msg sum{group, static_cast<std::int64_t>(*u.count.data<float>()), std::move(u.result)};
   open_.erase(found);
   caf::anon_send(optimizer_, std::move(sum));
+}
+
+std::string rank_group::describe() const {
+  if (open_.empty()) return who_ + " has no update under way";
+  const auto& [group, u] = *open_.begin();
+  const auto begun = std::count_if(u.begun_ns.begin(), u.begun_ns.end(), [](auto ns) { return ns != 0; });
+  return who_ + " sums update " + std::to_string(group) + ": of " + std::to_string(plan_.size()) + " buckets " +
+         std::to_string(begun) + " are begun here, " + std::to_string(u.finished) + " are summed";
 }
 
 caf::behavior rank_group_behavior(caf::stateful_actor<rank_group>* self, context_ptr context, int stage,
@@ -241,6 +260,9 @@ caf::behavior rank_group_behavior(caf::stateful_actor<rank_group>* self, context
       [=](const begin_segment_msg& m) { run([&] { self->state.begin(m); }); },
       [=](gradient_bucket_msg& m) { run([&] { self->state.take(std::move(m)); }); },
       [=](gradient_share_msg& m) { run([&] { self->state.take(std::move(m)); }); },
+      [=](const describe_wait_msg&) {
+        caf::anon_send(self->state.context().coordinator, wait_description_msg{self->state.describe()});
+      },
       [=](const bucket_summed_msg& m) { run([&] { self->state.summed(m); }); },
   };
 }

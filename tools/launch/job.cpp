@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 constexpr auto time_after_term = 1s; ///< a rank whose job is lost has nothing to save
 constexpr auto time_after_kill = 2s; ///< for the kill to travel to other hosts
 constexpr auto time_to_die = 5s;     ///< a process that hangs in the kernel outlives even SIGKILL
+constexpr auto time_for_stragglers = 3s; ///< that a shrunk job has done without
 constexpr auto same_request = 100ms; ///< some senders signal a process and its group: that is not a second request
 constexpr auto longest_look = 500ms;
 constexpr int usage_code = 2;
@@ -122,7 +123,7 @@ void job::judge(rank_process& rank) {
   errors_.ended(static_cast<std::size_t>(rank.where().rank), how.is_failure());
   if (options_.when_lost == on_loss::shrink && rank.where().rank == 0 && !how.is_failure() && !is_done_) {
     is_done_ = true; // whoever is left was lost without an end of its own: stopped, or cut off
-    if (force_ == force::none) enter(force::patience, options_.grace);
+    if (force_ == force::none) enter(force::patience, time_for_stragglers);
   }
   if (!how.is_failure() || is_done_ || is_users_doing(how) || first_failed_) return;
   if (can_go_on_without(rank)) {

@@ -33,7 +33,8 @@ public:
   using message_handler = std::function<void(int from, std::string_view payload)>;
   using failure_handler = std::function<void(const job_failure&)>;
 
-  virtual ~control_plane() = default; ///< without leave() before: the others see a rank that died
+  /// Not on the network's thread. Without leave() before, the others see a rank that died. No handler is called after.
+  virtual ~control_plane() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual const std::vector<member>& members() const = 0;

@@ -90,7 +90,8 @@ bool hub::all_met() const {
 }
 
 void hub::heard(int rank, time now) {
-  if (rank != 0) watch_.heard(rank, now);
+  const auto& state = ranks_[static_cast<std::size_t>(rank)];
+  if (state.joined && !state.left) watch_.heard(rank, now);
 }
 
 void hub::take(int from, frame f, time now) {

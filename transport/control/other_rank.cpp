@@ -122,14 +122,14 @@ private:
   }
 
   void tick() {
-    const auto now = clock::now();
-    if (!watch_.silent(now).empty()) lose_rank_0("has said nothing for " + text_of(silence_));
-    pulse(now);
-    if (!same_clock_ && answers_ >= questions_at_start && now - asked_ >= question_every) ask_clock();
     timer_.expires_after(tick_every_);
     timer_.async_wait([this](const error_code& failed) {
       if (!failed) tick();
     });
+    const auto now = clock::now();
+    if (!watch_.silent(now).empty()) lose_rank_0("has said nothing for " + text_of(silence_));
+    pulse(now);
+    if (!same_clock_ && answers_ >= questions_at_start && now - asked_ >= question_every) ask_clock();
   }
 
   // What this rank is doing is told when it changes, so that the last word of a rank that dies is fresh.

@@ -111,14 +111,14 @@ private:
   }
 
   void tick() {
-    const auto now = clock::now();
-    hub_.take(0, {.kind = frame_kind::pulse, .payload = now_doing()}, now);
-    hub_.tick(now);
-    log_.look(now);
     timer_.expires_after(tick_every_);
     timer_.async_wait([this](const error_code& failed) {
       if (!failed) tick();
     });
+    const auto now = clock::now();
+    hub_.take(0, {.kind = frame_kind::pulse, .payload = now_doing()}, now);
+    hub_.tick(now);
+    log_.look(now);
   }
 
   void close_all() {

@@ -222,7 +222,8 @@ TEST_F(HubTest, ARankThatHasLeftIsNeverLost) {
   rules.take(0, {.kind = frame_kind::suspect, .rank = 2, .payload = "connection reset"}, now);
   rules.take(2, {.kind = frame_kind::leave}, now);
   rules.take(1, {.kind = frame_kind::suspect, .rank = 2, .payload = "connection reset"}, now);
-  pass(20s, {1});
+  pass(500ms, {1, 2}); // it still pulses,
+  pass(20s, {1});      // and then it does not
   rules.closed(2, now);
   pass(20s, {1});
   EXPECT_EQ(verdict(), "none");

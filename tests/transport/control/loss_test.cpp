@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using clock = std::chrono::steady_clock;
 using penstock::test::process;
 
-constexpr auto silence = 600ms;
+constexpr auto silence = 1000ms;
 
 std::unique_ptr<process> start_rank(int rank, int size, int port, const std::string& act) {
   return std::make_unique<process>(std::vector<std::string>{RANK_PROGRAM, std::to_string(rank), std::to_string(size),
@@ -77,7 +77,7 @@ TEST(Loss, AStoppedRankIsNamedAfterTheSilenceAndLearnsItWhenItGoesOn) {
   let_pulses_pass(*job.child);
   job.child->send(SIGSTOP);
   const auto cause = failure_at(*job.one);
-  EXPECT_EQ(cause.text, job.child_name() + " has said nothing for 600 ms; it was training minibatch 7");
+  EXPECT_EQ(cause.text, job.child_name() + " has said nothing for 1 s; it was training minibatch 7");
   EXPECT_EQ(failure_at(*job.zero).text, cause.text);
   job.child->send(SIGCONT);
   const auto result = job.child->finish(10s);
@@ -141,7 +141,7 @@ TEST(Loss, AKilledRankZeroIsNamedByTheOthers) {
 TEST(Loss, AStoppedRankZeroIsNamedAndLearnsItWhenItGoesOn) {
   led_job job;
   job.child->send(SIGSTOP);
-  const auto wanted = job.child_name() + " has said nothing for 600 ms; it was training minibatch 7";
+  const auto wanted = job.child_name() + " has said nothing for 1 s; it was training minibatch 7";
   EXPECT_EQ(failure_at(*job.one).text, wanted);
   EXPECT_EQ(failure_at(*job.two).text, wanted);
   job.one.reset();
@@ -162,18 +162,18 @@ TEST(Loss, ARankThatIsConnectedButSaysNothingIsLost) {
   const auto line = connect_to_rank_0(network, tls, "127.0.0.1", job.port(), mute, 10s);
   EXPECT_EQ(line.granted.silence, silence);
   const auto first = zero.get();
-  EXPECT_EQ(failure_at(*first).text, "rank 1 (host n1, process 7) has said nothing for 600 ms");
+  EXPECT_EQ(failure_at(*first).text, "rank 1 (host n1, process 7) has said nothing for 1 s");
 }
 
 TEST(Loss, ARankThatIsBusyIsNotLost) {
   test_job job(2);
   auto options = job.options();
-  options.silence = 300ms;
+  options.silence = silence;
   const auto ranks = job.join_all(options);
   std::promise<void> failed;
   ranks[0]->on_failure([&](const job_failure&) { failed.set_value(); });
   // Nobody calls anything for three times the silence.
-  EXPECT_EQ(failed.get_future().wait_for(900ms), std::future_status::timeout);
+  EXPECT_EQ(failed.get_future().wait_for(3 * silence), std::future_status::timeout);
   on_all(ranks, [](control_plane& p) { p.leave(10s); });
 }
 
