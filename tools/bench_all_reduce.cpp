@@ -70,10 +70,10 @@ std::unique_ptr<endpoint> connect(const options& o, int rank, meeting& all) {
   how.rank = rank;
   how.size = o.ranks;
   how.routes = o.route;
-  // A port must outlive what it connects; this process needs it to its end.
-  static std::unique_ptr<ucx_port> port = open_ucx(how);
+  const auto port = open_ucx(how);
   const std::string address = port->address();
   const auto me = static_cast<std::size_t>(rank);
+  if (address.size() > all.addresses[me].size()) throw std::runtime_error("an address of UCX is too long");
   std::memcpy(all.addresses[me].data(), address.data(), all.address_bytes[me] = address.size());
   all.wait();
   std::vector<std::string> addresses;
@@ -221,6 +221,7 @@ int main(int argc, char** argv) try {
   for (int rank = 0; rank < o.ranks; ++rank) {
     const pid_t child = ::fork();
     if (child == 0) {
+      ::alarm(600); // a barrier knows no deadline
       try {
         run_rank(o, rank, all, folder);
       } catch (const std::exception& e) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 // Why a result may be written over a contribution. Both may be the same bytes, and our contribution may still be in the
 // send queue while results arrive. Shares are disjoint, and an owner sends the sum of a share only after it has
@@ -35,7 +36,7 @@ struct bucket {
   bucket(std::uint64_t k, std::size_t size) : key(k), bytes(size) {}
 
   const std::uint64_t key;
-  const std::size_t bytes;
+  std::size_t bytes; // as the first to speak of it says
   bool is_started = false;
   bool is_forgotten = false; // what is under way for it ends quietly
   // Set by start(), constant from then on: the thread reads them without the lock.
@@ -192,8 +193,10 @@ void all_reduce::implementation::start(std::uint64_t key, std::vector<std::vecto
   b->done = std::move(done);
   b->mine = std::move(from);
   b->result = std::move(to);
-  if (b->result.size() != b->bytes) {
-    fail(disagreement(key, "this rank", b->result.size(), b->bytes));
+  const std::size_t announced = std::exchange(b->bytes, b->result.size());
+  post([this, b] { send_contributions(b); }); // even where ranks disagree, so that the others learn of it
+  if (announced != b->bytes) {
+    fail(disagreement(key, "this rank", b->bytes, announced));
     return;
   }
   for (std::size_t owner = 0; owner < owners.size(); ++owner) {
@@ -201,7 +204,6 @@ void all_reduce::implementation::start(std::uint64_t key, std::vector<std::vecto
     b->sums_missing += slices;
     if (owner != me) b->sends_open += slices * my_members;
   }
-  post([this, b] { send_contributions(b); });
   for (std::uint64_t slice = 0; slice < cutter.slices_of(b->bytes, me); ++slice)
     add_up_when_all_there(b, slice);
   finish_when_complete(*b); // an empty one is, at once

@@ -54,7 +54,7 @@ private:
   bool is_grouped_ = false;                           // an update sums a minibatch of every replica
   std::map<std::pair<int, int>, actions> by_replica_; // forwards and backwards, in order of begin
   std::map<std::tuple<int, int, std::int64_t, int, span_kind>, const trace_record*> by_key_; // segment, stage, micro
-  std::map<message_key, message_ends> messages_;
+  std::map<traced_message, message_ends> messages_;
   std::map<std::tuple<int, std::int64_t, int>, std::int64_t> inputs_; // by segment and micro-batch
   std::map<std::pair<int, std::int64_t>, actions> updates_;           // by stage and version written
   actions by_end_;

@@ -27,7 +27,7 @@ std::string microseconds(std::int64_t ns) {
 } // namespace
 
 void check_messages(const trace_header& header, const std::vector<trace_record>& records, violations& found) {
-  std::optional<message_key> last;
+  std::optional<traced_message> last;
   for (const auto& m : pair_messages(records)) {
     const trace_record& known = m.send != nullptr ? *m.send : *m.receive;
     const auto key = key_of_message(known);

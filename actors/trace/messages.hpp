@@ -12,18 +12,18 @@ namespace penstock::actors {
 
 /// What names a message between two stages, whichever end recorded it. An activation goes to a later stage, a gradient
 /// to an earlier one.
-struct message_key {
+struct traced_message {
   std::int32_t segment = -1;
   std::int64_t minibatch = -1;
   std::int32_t microbatch = -1;
   std::int16_t from = -1;
   std::int16_t to = -1;
-  friend auto operator<=>(const message_key&, const message_key&) = default;
+  friend auto operator<=>(const traced_message&, const traced_message&) = default;
 };
 
 /// Nothing for a record that is no send or receive between two stages: of what comes from the source or goes to the
 /// metrics one end records nothing.
-std::optional<message_key> key_of_message(const trace_record& r);
+std::optional<traced_message> key_of_message(const trace_record& r);
 
 /// Where a message was sent and where it was received; null where the trace does not say.
 struct message_ends {

@@ -33,6 +33,21 @@ class Broken(Exception):
     """A promise that was not kept."""
 
 
+class Fault:
+    """Which rank of which job is hit how and when."""
+
+    def __init__(self, rng, hosts):
+        self.layout = rng.choice(LAYOUTS)
+        self.transport = "hosts" if hosts else rng.choice(["shm", "tcp"])
+        self.what = rng.choice(["kill", "stop"] + (["cut", "cut"] if hosts else []))
+        self.moment = rng.choice(MOMENTS)
+        self.rank = rng.randrange(self.layout[2])
+
+    def __str__(self):
+        return (f"{self.what} rank {self.rank} of {self.layout[2]} ({self.layout[0]} {self.layout[1]}, "
+                f"{self.transport}) at {self.moment}")
+
+
 class Run:
     """One launched run of a small network in a folder of its own."""
 
@@ -145,23 +160,20 @@ def strike(run, what, rank):
     return pid
 
 
-def one_fault(binaries, rng, hosts, hashes):
-    layout = rng.choice(LAYOUTS)
-    transport = rng.choice(["shm", "tcp"])
-    what = rng.choice(["kill", "stop"] + (["cut", "cut"] if hosts else []))
-    moment = rng.choice(MOMENTS)
-    rank = rng.randrange(layout[2])
-    told = f"{what} rank {rank} of {layout[2]} ({layout[0]} {layout[1]}, {'hosts' if hosts else transport}) at {moment}"
+def one_fault(binaries, fault, rng, hosts, hashes):
+    """Seconds that the others took to end, and the cause they told."""
+    layout, transport, what, rank = fault.layout, fault.transport, fault.what, fault.rank
     if layout not in hashes:
         hashes[layout] = undisturbed(binaries, layout, transport, hosts)
     folder = tempfile.mkdtemp(prefix="penstock-nemesis-")
     run = Run(binaries, folder, layout, transport, hosts)
     try:
-        in_time = run.wait_for(moment, rng)
+        in_time = run.wait_for(fault.moment, rng)
         pid = strike(run, what, rank) if in_time else None
         begin = time.monotonic()
         code, output, errors = run.finish(DEADLINE + 2 if pid else PATIENCE)
         seconds = time.monotonic() - begin
+        cause = errors.strip().splitlines()[0][:110] if errors.strip() else "no cause was told"
         if pid is not None and code == 0 and '"event":"summary"' in open(run.metrics, encoding="utf-8").read():
             pid = None  # it had nothing left to do
         if pid is not None:
@@ -190,7 +202,7 @@ def one_fault(binaries, rng, hosts, hashes):
     elif run.hash() != hashes[layout]:
         raise Broken("another hash")
     shutil.rmtree(folder)
-    return told, seconds, "ended before" if pid is None else errors.strip().splitlines()[0][:110]
+    return seconds, "ended before" if pid is None else cause
 
 
 def main():
@@ -207,15 +219,13 @@ def main():
         subprocess.run([NETNS, "up", "4"], check=True, stdout=subprocess.DEVNULL)
     try:
         for i in range(options.faults):
-            state = rng.getstate()
+            fault = Fault(rng, options.hosts)
             try:
-                told, seconds, cause = one_fault(options.binaries, rng, options.hosts, hashes)
-                print(f"{i + 1:3} ok      {told}: {seconds:.1f} s; {cause}", flush=True)
+                seconds, cause = one_fault(options.binaries, fault, rng, options.hosts, hashes)
+                print(f"{i + 1:3} ok      {fault}: {seconds:.1f} s; {cause}", flush=True)
             except Broken as broken:
                 failures += 1
-                again = random.Random()
-                again.setstate(state)
-                print(f"{i + 1:3} BROKEN  {broken} (layout {again.choice(LAYOUTS)})", flush=True)
+                print(f"{i + 1:3} BROKEN  {fault}: {broken}", flush=True)
     finally:
         if options.hosts:
             subprocess.run([NETNS, "down"], check=False, stdout=subprocess.DEVNULL)
