@@ -292,7 +292,11 @@ TEST_F(AllReduceFailures, ACompletionMayDestroyTheAllReduce) {
 
 TEST_F(AllReduceFailures, ACompletionMayHoldTheLastHandleOnTheAllReduce) {
   const auto other = reduce_on(1);
-  std::shared_ptr<all_reduce> mine = reduce_on(0);
+  std::promise<void> destroyed;
+  std::shared_ptr<all_reduce> mine(reduce_on(0).release(), [&](all_reduce* reduce) {
+    delete reduce;
+    destroyed.set_value();
+  });
   const auto parts = floats(1000);
   mine->start(1, {parts}, parts, [mine, finish = done.next()](std::exception_ptr why) { finish(why); });
   mine.reset();
@@ -300,6 +304,7 @@ TEST_F(AllReduceFailures, ACompletionMayHoldTheLastHandleOnTheAllReduce) {
   other->start(1, {others}, others, elsewhere.next());
   ASSERT_TRUE(done.wait_for(1));
   ASSERT_TRUE(elsewhere.wait_for(1));
+  EXPECT_EQ(destroyed.get_future().wait_for(long_enough), std::future_status::ready);
 }
 
 TEST_F(AllReduceFailures, ForgottenBucketsEndQuietlyAndLaterOnesGoOn) {
