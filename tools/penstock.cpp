@@ -19,12 +19,12 @@ constexpr const char* help = R"(penstock: pipeline-parallel training with actors
   penstock models [NAME]       the models, or one model's layers
   penstock train MODEL ...     train; the same as the app of that name, and for models of plug-ins
   penstock profile MODEL ...   measure a model's layers
-  penstock cluster measure     describe this machine's workers
+  penstock cluster measure     describe this machine's workers, or a job's
   penstock plan PROFILE ...    find how to cut, replicate and schedule it
   penstock simulate PLAN ...   play a plan under a virtual clock
   penstock schedule ...        draw what each stage does when
   penstock launch -np N -- APP ...   run an app as N processes, here or on --hosts
-  penstock trace ...           read a trace: summary, timeline, lifeline, check, diff
+  penstock trace ...           read a trace: summary, timeline, lifeline, check, diff, merge
   penstock version             the version
 
 Each has --help.

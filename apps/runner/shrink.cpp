@@ -157,9 +157,10 @@ void shrink_pipeline(const std::vector<int>& replicas, actors::run_options& run)
   const bool same_stages = replicas.size() == run.replicas.size();
   run.replicas = replicas;
   run.ranks.clear();
+  // Credits were chosen for other replica counts, which may not even allow them.
+  if (run.in_flight.kind == planner::in_flight_spec::mode::given) run.in_flight = {};
   if (same_stages) return;
   run.cuts.clear();
-  run.in_flight = {};
   run.recompute.clear();
 }
 

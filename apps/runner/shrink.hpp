@@ -32,7 +32,8 @@ std::vector<int> remaining_replicas();
 /// The ranks that were lost before, for the log: "rank 2".
 std::string lost_before();
 
-/// Makes a hand-made or planned pipeline one of those replicas: cuts are kept where the number of stages is.
+/// Makes a hand-made or planned pipeline one of those replicas: cuts and recomputation are kept where the number of
+/// stages is, a list of credits never.
 void shrink_pipeline(const std::vector<int>& replicas, actors::run_options& run);
 
 } // namespace penstock::apps
