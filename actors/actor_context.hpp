@@ -17,9 +17,9 @@ struct actor_context {
   caf::actor coordinator;
   std::atomic<std::int64_t> progress{0}; ///< raised by every finished piece of work
   std::atomic<std::int64_t> stage{-1};   ///< what a stage replica here last began: for messages about this rank
-  std::atomic<std::int64_t> minibatch{-1};
+  std::atomic<std::int64_t> minibatch{-1}; ///< -1: it evaluates
 
-  /// "training stage 1, minibatch 12".
+  /// "working on stage 1, minibatch 12".
   std::string describe() const;
 };
 using context_ptr = std::shared_ptr<actor_context>;

@@ -14,6 +14,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <future>
+#include <system_error>
+#include <thread>
 
 namespace penstock::actors {
 
@@ -26,6 +28,25 @@ struct system_config : caf::actor_system_config {
     set("scheduler.max-threads", std::size_t{2}); // handlers are light: compute runs on streams
   }
 };
+
+// Where a thread cannot be started, CAF's own start-up waits for ever; so it is tried first.
+void prove_threads_start() {
+  constexpr int as_many_as_caf = 4;
+  std::promise<void> go;
+  const auto all_there = go.get_future().share();
+  std::vector<std::thread> threads;
+  std::string refusal;
+  try {
+    while (threads.size() < as_many_as_caf)
+      threads.emplace_back([all_there] { all_there.wait(); });
+  } catch (const std::system_error& e) {
+    refusal = e.code().message();
+  }
+  go.set_value();
+  for (auto& t : threads)
+    t.join();
+  if (!refusal.empty()) throw error("cannot start threads for actors: " + refusal + " (out of memory?)");
+}
 
 class actors_executor final : public executor {
 public:
@@ -80,7 +101,6 @@ actors_executor::~actors_executor() {
   }
   caf::anon_send_exit(coordinator_, caf::exit_reason::user_shutdown);
   coordinator_ = nullptr;
-  context_->coordinator = nullptr;
   self_->await_all_other_actors_done();
   finish_streams(); // completions of what was posted find no actor and end there
 }
@@ -150,6 +170,7 @@ loss_metrics actors_executor::evaluate(const dataset& data, std::int64_t batch,
 } // namespace
 
 std::unique_ptr<executor> make_actors_executor(run_services& services) {
+  prove_threads_start();
   return std::make_unique<actors_executor>(services);
 }
 

@@ -23,7 +23,8 @@ struct truncate_segment_msg {
 /// Coordinator to the source: admit no further minibatch. It answers the coordinator with admitted_msg.
 struct stop_admitting_msg {};
 struct admitted_msg {
-  std::int64_t minibatches = 0; ///< of this segment, the last of them perhaps in part
+  std::int64_t segment = 0;     ///< it may be over when this arrives
+  std::int64_t minibatches = 0; ///< of the segment, the last of them perhaps in part
 };
 
 /// Stage 0 (or the last stage, evaluating) to the source that admitted it: one micro-batch left the pipeline.

@@ -43,7 +43,7 @@ private:
   void act_on(const note& n);
   void start_drain();
   void paused(const note& n);
-  void done(const note& n);
+  void done();
   void over(const note& n);
   void ask_parts();
   void fail(const std::string& text);
@@ -142,7 +142,7 @@ void coordinator::act_on(const note& n) {
     send_truncated(n.number);
     break;
   case note::subject::done:
-    done(n);
+    done();
     break;
   default:
     over(n);
@@ -176,13 +176,15 @@ void coordinator::begin(std::int64_t segment, std::size_t parts, const caf::acto
 void coordinator::train(const train_msg& m) {
   run_ = m.run;
   begin(run_->segment, all_.parts(), m.reply_to);
-  for (auto& s : parts().stages) {
-    const auto i = static_cast<std::size_t>(s.index);
+  if (failed_) return; // perhaps while the actors were made: not all of them are there
+  // A replica that has no minibatch in this segment speaks to its group as soon as it begins.
+  for (const auto* first : {&all_.groups, &all_.optimizers})
+    for (const auto& a : *first)
+      if (a) caf::anon_send(a, begin_segment_msg{run_, nullptr});
+  for (auto& s : parts().stages)
     for (const int r : s.local)
-      caf::anon_send(all_.stages[i][static_cast<std::size_t>(r)], begin_segment_msg{run_, s.weights});
-    if (all_.groups[i]) caf::anon_send(all_.groups[i], begin_segment_msg{run_, nullptr});
-    if (all_.optimizers[i]) caf::anon_send(all_.optimizers[i], begin_segment_msg{run_, nullptr});
-  }
+      caf::anon_send(all_.stages[static_cast<std::size_t>(s.index)][static_cast<std::size_t>(r)],
+                     begin_segment_msg{run_, s.weights});
   if (all_.metrics) caf::anon_send(all_.metrics, begin_segment_msg{run_, nullptr});
   if (incoming_) incoming_->open(segment_);
   // Last: nothing is admitted before all know the plan.
@@ -195,7 +197,7 @@ void coordinator::drain() {
 }
 
 void coordinator::admitted(const admitted_msg& m) {
-  tell(0, {.about = note::subject::paused, .segment = segment_, .number = m.minibatches});
+  tell(0, {.about = note::subject::paused, .segment = m.segment, .number = m.minibatches});
 }
 
 // What one source has admitted all must see through; the least that all can agree on is the most that any admitted.
@@ -226,15 +228,16 @@ void coordinator::part_done() {
 }
 
 void coordinator::report_done() {
-  tell(0, {.about = note::subject::done,
-           .segment = segment_,
-           .number = run_ ? run_->plan.minibatches : 0,
-           .metrics = evaluation_});
+  tell(0, {.about = note::subject::done, .segment = segment_});
 }
 
-void coordinator::done(const note& n) {
+// How far it went, rank 0 knows: one to which the plan gives nothing is done before a drain reaches it.
+void coordinator::done() {
   if (++ranks_done_ < rank_count()) return;
-  tell_all({.about = note::subject::over, .segment = segment_, .number = n.number, .metrics = evaluation_});
+  tell_all({.about = note::subject::over,
+            .segment = segment_,
+            .number = run_ ? run_->plan.minibatches : 0,
+            .metrics = evaluation_});
 }
 
 void coordinator::over(const note& n) {
@@ -268,6 +271,7 @@ void coordinator::evaluate(const start_evaluation_msg& m) {
   run_.reset();
   const std::size_t parts_here = (all_.source ? 1 : 0) + (all_.metrics ? 1 : 0);
   begin(-1 - m.evaluation, parts_here, m.reply_to);
+  if (failed_) return;
   evaluation_ = {};
   for (auto& s : parts().stages) {
     const auto i = static_cast<std::size_t>(s.index);

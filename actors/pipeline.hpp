@@ -1,5 +1,6 @@
 // The pipeline's parts at rest: stages with their replicas, weights, optimizer and BatchNorm state. In a job of several
-// processes each has the parts of the replicas that it hosts, and the shape of the rest. Both executors work on it; while one runs, its threads own the parts by turns, and between runs the trainer reads and writes it.
+// processes each has the parts of the replicas that it hosts, and the shape of the rest. Both executors work on it; while
+// one runs, its threads own the parts by turns, and between runs the trainer reads and writes it.
 #pragma once
 
 #include "actors/compute_times.hpp"

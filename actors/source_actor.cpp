@@ -123,7 +123,8 @@ void source::truncate(const truncate_segment_msg& m) {
 // A minibatch whose first micro-batch is in the pipeline is admitted whole, by this source and the others.
 void source::stop_admitting() {
   paused_ = true;
-  caf::anon_send(context_->coordinator, admitted_msg{last_admitted_ < 0 ? 0 : last_admitted_ / microbatches_ + 1});
+  caf::anon_send(context_->coordinator,
+                 admitted_msg{base_.segment, last_admitted_ < 0 ? 0 : last_admitted_ / microbatches_ + 1});
 }
 
 void source::credit(const credit_msg& m) {

@@ -342,7 +342,7 @@ void stage_replica::report_done() {
 void stage_replica::post(std::shared_ptr<stage_job> job) {
   ++posted_;
   context_->stage = unit_->index;
-  context_->minibatch = job->key.minibatch;
+  context_->minibatch = job->what == stage_job::kind::evaluate ? -1 : job->key.minibatch;
   const auto address = caf::actor_cast<stage_actor>(self_);
   own_->work->post([work = work_, raw = job.get()](backend& ops) { work->compute(ops, *raw); },
                    [job, address](std::exception_ptr failure) {

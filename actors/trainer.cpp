@@ -17,7 +17,9 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <optional>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 namespace penstock::actors {
@@ -92,7 +94,7 @@ private:
   run_control& control_;
   run_summary summary_;
   std::unique_ptr<pipeline> parts_;
-  std::unique_ptr<bundle_transfers> transfers_; // in a job
+  std::shared_ptr<bundle_transfers> transfers_; // in a job; the failure handler may run while this run ends
   std::unique_ptr<checkpoint_writer> writer_;   // on rank 0
   std::unique_ptr<trace_files> trace_;
   step_log steps_;
@@ -115,8 +117,9 @@ training_run::training_run(run_plan plan, const run_inputs& inputs, run_observer
       services_{plan_.options, *parts_, inputs_, observer_, control_, steps_} {
   summary_.threads = parts_->threads;
   if (inputs.ranks != nullptr) {
-    transfers_ = std::make_unique<bundle_transfers>(*inputs.ranks);
-    inputs.ranks->control.on_failure([this](const transport::job_failure& cause) { transfers_->cancel(cause.text); });
+    transfers_ = std::make_shared<bundle_transfers>(*inputs.ranks);
+    inputs.ranks->control.on_failure(
+        [all = transfers_](const transport::job_failure& cause) { all->cancel(cause.text); });
   }
   if (is_first() && !plan_.options.checkpoint.empty())
     writer_ = std::make_unique<checkpoint_writer>(
@@ -274,10 +277,26 @@ run_summary training_run::run() {
   if (!o.eval_only) train_stretches();
   finish();
   executor_.reset();
-  if (trace_) summary_.trace_dropped = trace_->close(done_, transfers_.get());
+  if (trace_) {
+    const auto closed = trace_->close(done_, transfers_.get());
+    summary_.trace_dropped = closed.dropped;
+    summary_.trace_failure = closed.failure;
+  }
   summarise();
   summary_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return std::move(summary_);
+}
+
+// What broke here may have broken because a rank was lost or the job had ended. Who is lost becomes known a little later
+// than that a connection broke, and is the better cause.
+std::optional<transport::job_failure> tell_others(const job& ranks, const std::string& what) {
+  constexpr auto patience = std::chrono::milliseconds(600); // twice what the control plane takes over a suspicion
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (!ranks.control.failure() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ranks.control.fail(what);
+  auto cause = ranks.control.failure();
+  return cause && cause->rank != ranks.rank() ? cause : std::nullopt;
 }
 
 } // namespace
@@ -289,19 +308,18 @@ run_summary plan_run(const run_options& options, const run_inputs& inputs) {
 }
 
 run_summary train(const run_options& options, const run_inputs& inputs, run_observer& observer, run_control& control) {
-  if (inputs.ranks == nullptr) return training_run(resolve_run(options, inputs), inputs, observer, control).run();
+  std::optional<training_run> run; // still there when the others are told: its end may take long
   try {
-    return training_run(resolve_run(options, inputs), inputs, observer, control).run();
+    run.emplace(resolve_run(options, inputs), inputs, observer, control);
+    return run->run();
   } catch (const job_ended&) {
     throw;
   } catch (const usage_error& e) {
-    inputs.ranks->control.fail(e.what());
+    if (inputs.ranks != nullptr) inputs.ranks->control.fail(e.what());
     throw;
   } catch (const std::exception& e) {
-    inputs.ranks->control.fail(e.what());
-    // What broke here may have broken because the job had ended.
-    if (const auto cause = inputs.ranks->control.failure(); cause && cause->rank != inputs.ranks->rank())
-      throw job_ended(*cause);
+    if (inputs.ranks != nullptr)
+      if (const auto cause = tell_others(*inputs.ranks, e.what())) throw job_ended(*cause);
     throw;
   }
 }

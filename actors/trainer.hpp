@@ -61,6 +61,7 @@ struct run_summary {
   std::string library;
   std::optional<loss_metrics> evaluation; ///< the last one
   std::int64_t trace_dropped = 0;
+  std::string trace_failure; ///< why the trace file is not whole; empty when it is
 };
 
 /// Called on a runtime thread, one call at a time, in order.

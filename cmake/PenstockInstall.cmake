@@ -67,10 +67,15 @@ if(programs)
 endif()
 install(EXPORT penstock NAMESPACE penstock:: FILE PenstockExport.cmake DESTINATION ${package_folder})
 
-# kernels/cpu and kernels/cuda are for the library alone: their headers need those of the vendors.
+# kernels/cpu, kernels/cuda and the sockets of transport/ are for the libraries alone: their headers need those of the
+# vendors.
+set(socket_headers connect link listener network_thread tls # control/
+  address filter_log network_loop reception sending ucx_endpoint wire worker) # ucx/
+list(JOIN socket_headers "|" socket_headers)
 foreach(folder IN ITEMS kernels planner transport actors apps)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock/${folder}
-    FILES_MATCHING PATTERN "*.hpp" PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE PATTERN "examples" EXCLUDE)
+    FILES_MATCHING PATTERN "*.hpp" PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE PATTERN "examples" EXCLUDE
+    REGEX "/transport/(control|ucx)/(${socket_headers})[.]hpp$" EXCLUDE)
 endforeach()
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/PenstockConfig.cmake.in

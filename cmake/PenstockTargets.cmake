@@ -36,4 +36,15 @@ function(penstock_add_test name)
   endif()
   gtest_discover_tests(${target} NO_PRETTY_VALUES DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}.
     PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  if(PENSTOCK_SANITIZE MATCHES "thread")
+    # UCX would hook the system calls and signals that the sanitizer has hooked. A list of variables is more than
+    # gtest_discover_tests can pass on.
+    set(environment_file ${CMAKE_CURRENT_BINARY_DIR}/${target}_environment.cmake)
+    file(WRITE ${environment_file} "if(${target}_TESTS)
+  set_tests_properties(\${${target}_TESTS} PROPERTIES
+    ENVIRONMENT \"UCX_MEM_EVENTS=n;UCX_MEM_MMAP_HOOK_MODE=none;UCX_HANDLE_ERRORS=none\")
+endif()
+")
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${environment_file})
+  endif()
 endfunction()

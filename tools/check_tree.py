@@ -26,7 +26,7 @@ TRANSPORT_MAY_USE = {"check.hpp", "device.hpp", "stream.hpp", "buffer.hpp", "mem
 
 # Where a vendor's headers may appear: prefixes of the including file's path.
 VENDORS = {
-    "caf/": ["actors/", "apps/examples/", "tests/actors/", "tests/support/", "tests/plugins/"],
+    "caf/": ["actors/", "apps/examples/", "tools/bench_ranks.cpp", "tests/actors/", "tests/support/", "tests/plugins/"],
     "dnnl": ["kernels/cpu/"],
     "oneapi/": ["kernels/cpu/", "tools/"],
     "CLI/": ["apps/runner/command_line.cpp"],

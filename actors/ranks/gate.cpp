@@ -32,13 +32,10 @@ void gate::close() {
 
 // A peer that sends to nobody gets the gate's own memory; take() then says what is wrong.
 transport::part gate::place(int, std::string_view header, std::size_t, std::size_t bytes) {
-  auto* pool = &own_pool_;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto who = header.size() < sizeof(address) ? residents_.end() : residents_.find(address_of(header));
-    if (who != residents_.end() && who->second.pool != nullptr) pool = who->second.pool;
-  }
-  return {pool->allocate(bytes, memory_use::activations), 0, bytes};
+  const std::lock_guard lock(mutex_); // close() waits: a resident's pool may go after it
+  const auto who = header.size() < sizeof(address) ? residents_.end() : residents_.find(address_of(header));
+  auto& pool = who != residents_.end() && who->second.pool != nullptr ? *who->second.pool : own_pool_;
+  return {pool.allocate(bytes, memory_use::activations), 0, bytes};
 }
 
 void gate::take(int peer, transport::message m) {

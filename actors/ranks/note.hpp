@@ -16,7 +16,7 @@ struct note {
     paused,   ///< the answer: minibatches of the segment that were admitted, in whole or in part
     resume,   ///< rank 0 to all: the segment has so many minibatches
     done,     ///< any rank to rank 0: all its parts have done what the segment asks of them
-    over,     ///< rank 0 to all: so have all ranks
+    over,     ///< rank 0 to all: so have all ranks; the segment had so many minibatches
     progress, ///< any rank to rank 0: pieces of work finished so far
     describe, ///< rank 0 to all: why does nothing move?
     description
@@ -25,7 +25,7 @@ struct note {
   int from = 0;
   std::int64_t segment = 0;
   std::int64_t number = 0;
-  loss_metrics metrics; ///< `done` of rank 0 and `over` of an evaluation
+  loss_metrics metrics; ///< `over` of an evaluation
   std::string text;     ///< of a description
 };
 

@@ -53,32 +53,60 @@ trace_files::trace_files(fs::path file, trace_header header, const job* ranks)
   recorder_ = std::make_unique<trace_recorder>(own_, std::move(header));
 }
 
-std::int64_t trace_files::close(std::int64_t minibatches, bundle_transfers* transfers) {
-  if (ranks_ != nullptr) recorder_->set_clock_offset(ranks_->control.clock_offset_ns());
-  recorder_->close(minibatches);
-  auto dropped = recorder_->dropped();
-  if (ranks_ == nullptr) return dropped;
-  memory_pool pool;
-  std::error_code ignored;
-  if (ranks_->rank() != 0) {
-    transfers->send(0, {std::to_string(dropped), {{"file", file_bytes(own_, pool)}}});
-    fs::remove(own_, ignored);
-    return dropped;
+trace_files::result trace_files::close(std::int64_t minibatches, bundle_transfers* transfers) {
+  result r;
+  close_own(minibatches, r);
+  if (ranks_ == nullptr) return r;
+  if (ranks_->rank() == 0) {
+    gather(*transfers, r);
+    return r;
   }
+  memory_pool pool;
+  bundle b{std::to_string(r.dropped) + " " + r.failure, {}};
+  if (r.failure.empty()) b.tensors["file"] = file_bytes(own_, pool);
+  transfers->send(0, b);
+  std::error_code ignored;
+  fs::remove(own_, ignored);
+  return r;
+}
+
+void trace_files::close_own(std::int64_t minibatches, result& r) {
+  try {
+    if (ranks_ != nullptr) recorder_->set_clock_offset(ranks_->control.clock_offset_ns());
+    recorder_->close(minibatches);
+  } catch (const error& e) {
+    r.failure = e.what();
+  }
+  r.dropped = recorder_->dropped();
+}
+
+void trace_files::gather(bundle_transfers& transfers, result& r) {
   std::vector<fs::path> files{own_};
   for (int rank = 1; rank < ranks_->size(); ++rank) {
-    const auto b = transfers->receive(rank, pool);
-    dropped += std::stoll(b.text);
-    const auto& bytes = b.tensors.at("file");
-    files.emplace_back(rank_file(file_, rank).string() + ".received");
-    atomic_file out(files.back());
-    out.write(bytes.raw(), bytes.bytes());
-    out.commit();
+    memory_pool pool;
+    const auto b = transfers.receive(rank, pool); // from every rank, whatever fails here
+    const auto space = b.text.find(' ');
+    r.dropped += std::stoll(b.text.substr(0, space));
+    if (r.failure.empty()) r.failure = b.text.substr(space + 1);
+    if (!r.failure.empty()) continue;
+    try {
+      const auto& bytes = b.tensors.at("file");
+      files.emplace_back(rank_file(file_, rank).string() + ".received");
+      atomic_file out(files.back());
+      out.write(bytes.raw(), bytes.bytes());
+      out.commit();
+    } catch (const error& e) {
+      r.failure = e.what();
+    }
   }
-  merge_traces(files, file_);
+  try {
+    if (r.failure.empty()) merge_traces(files, file_);
+  } catch (const error& e) {
+    r.failure = e.what();
+  }
+  std::error_code ignored;
   for (const auto& f : files)
     fs::remove(f, ignored);
-  return dropped;
 }
 
 } // namespace penstock::actors

@@ -14,10 +14,17 @@ public:
   /// Throws penstock::error when the file cannot be opened.
   trace_files(std::filesystem::path file, trace_header header, const job* ranks);
   trace_recorder& recorder() { return *recorder_; }
-  /// All ranks call it. Returns the records that were dropped, on rank 0 those of all ranks. Throws penstock::error.
-  std::int64_t close(std::int64_t minibatches, bundle_transfers* transfers);
+  struct result {
+    std::int64_t dropped = 0; ///< records; on rank 0 those of all ranks
+    std::string failure;      ///< why the trace is not whole; the run has trained all the same
+  };
+  /// All ranks call it.
+  result close(std::int64_t minibatches, bundle_transfers* transfers);
 
 private:
+  void close_own(std::int64_t minibatches, result& r);
+  void gather(bundle_transfers& transfers, result& r);
+
   std::filesystem::path file_;
   std::filesystem::path own_;
   const job* ranks_;

@@ -58,7 +58,7 @@ enum class body_place : std::uint8_t { header, first_part };
 
 void put_tensor(header_writer& w, std::vector<part>& parts, const std::string& name, const tensor& t) {
   w.put_text(name);
-  w.put(static_cast<bool>(t));
+  w.put(static_cast<std::uint8_t>(t ? 1 : 0));
   if (!t) return;
   w.put(t.type());
   w.put(static_cast<std::uint8_t>(t.rank()));
@@ -80,7 +80,7 @@ bool has_bytes(const shape& dims, dtype type, std::size_t bytes) {
 }
 
 tensor get_tensor(header_reader& r, const std::vector<part>& parts, std::size_t& next) {
-  if (!r.get<bool>()) return {};
+  if (r.get<std::uint8_t>() == 0) return {};
   const auto type = r.get<dtype>();
   if (type > dtype::u8) throw error("[message] a tensor of an unknown type came from another process");
   shape dims(r.get<std::uint8_t>());

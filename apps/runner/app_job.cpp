@@ -2,6 +2,7 @@
 #include "apps/runner/app_job.hpp"
 
 #include "actors/digest.hpp"
+#include "apps/runner/signals.hpp"
 #include "kernels/check.hpp"
 #include "kernels/device.hpp"
 #include "transport/control/join.hpp"
@@ -122,6 +123,7 @@ void app_job::runs(const actors::placement& where, bool planned_anew) {
 void app_job::go_on_without_lost() {
   const auto cause = control_->failure();
   const std::lock_guard lock(mutex_);
+  if (signal_guard::exit_code() != 0) return; // it was to end anyway
   if (!shrinks_ || !placement_ || !cause || !cause->lost || cause->rank <= 0 || cause->rank == where_.rank) return;
   const auto left = without_rank(*placement_, cause->rank);
   if (left.empty()) return;
@@ -157,13 +159,16 @@ void app_job::compare(const std::string& what, const std::string& value) {
 }
 
 bool app_job::fail(const std::string& why) {
+  has_failed_ = true;
   control_->fail(why);
   const auto cause = control_->failure();
   return !is_first() && !(cause && cause->lost && cause->rank == 0);
 }
 
+// Rank 0 hashes and writes what all have learnt while the others have nothing more to do; it then waits for nobody long.
 void app_job::leave() {
-  control_->leave(10s);
+  if (has_failed_) return;
+  control_->leave(is_first() ? 10s : ranks_->patience);
 }
 
 } // namespace penstock::apps

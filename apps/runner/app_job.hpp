@@ -36,6 +36,7 @@ public:
 
   /// Tells the others why this process ends; true when rank 0 will tell the user.
   bool fail(const std::string& why);
+  /// The run is over in order, or has failed, when the others are not waited for. Throws penstock::error.
   void leave();
 
   /// The pipeline that is run, for --on-loss shrink; `planned_anew`: it can be sought again for fewer processes.
@@ -52,6 +53,7 @@ private:
   std::unique_ptr<transport::endpoint> data_;
   std::unique_ptr<actors::job> ranks_;
   bool shrinks_ = false;
+  bool has_failed_ = false;
   restart_recipe recipe_;
   std::mutex mutex_; // what follows
   std::optional<actors::placement> placement_;

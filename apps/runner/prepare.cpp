@@ -4,6 +4,7 @@
 #include "apps/runner/app_job.hpp"
 #include "apps/runner/apply_plan.hpp"
 #include "apps/runner/auto_plan.hpp"
+#include "actors/digest.hpp"
 #include "actors/pipeline.hpp"
 #include "apps/runner/network.hpp"
 #include "apps/runner/output_files.hpp"
@@ -81,12 +82,29 @@ planner::plan find_plan(const app_options& o, const std::string& description, ap
   return planner::plan_from_json(job->ranks().control.broadcast("plan", text, patience), "the plan of rank 0");
 }
 
+// Of a few samples, which tells other files of the same form.
+std::string sampled_digest(const actors::dataset* data) {
+  if (data == nullptr) return "none";
+  constexpr std::int64_t looks = 16;
+  const auto spec = data->input();
+  memory_pool pool;
+  named_tensors seen;
+  std::string labels;
+  for (std::int64_t i = 0; i < std::min(looks, data->size()); ++i) {
+    const auto sample = i * data->size() / looks;
+    auto image = tensor::allocate(pool, dtype::f32, spec.dims, memory_use::scratch);
+    labels += std::to_string(data->load({.index = sample}, false, image.data<float>())) + " ";
+    seen[std::to_string(i)] = std::move(image);
+  }
+  return std::to_string(data->size()) + " samples, digest " + actors::sha256_of(seen).substr(0, 12) + ", labels " +
+         labels;
+}
+
 // What decides the bits or the bytes, and is known only now.
 void compare_ranks(app_job& job, const prepared_run& run) {
   job.compare("the model", run.inputs.model_options);
-  const auto samples = [](const actors::dataset* d) { return d == nullptr ? "none" : std::to_string(d->size()); };
-  job.compare("the data", run.data.train->description() + ", " + samples(run.inputs.train) + " training samples, " +
-                              samples(run.inputs.test) + " test samples");
+  job.compare("the training data", sampled_digest(run.inputs.train));
+  job.compare("the test data", sampled_digest(run.inputs.test));
 }
 
 // Ranks by a plan's devices "TYPE:R", which are the ranks where there are as many as the job has processes or fewer.
@@ -110,6 +128,12 @@ void place_by_devices(const planner::plan& p, const app_job& job, actors::run_op
 actors::placement placement_of(const app_job& job, const actors::run_options& run) {
   const int ranks = job.ranks().size();
   return run.ranks.empty() ? actors::place_in_order(run.replicas, ranks) : actors::placement{ranks, run.ranks};
+}
+
+bool is_idle(const actors::placement& where, int rank) {
+  for (const auto& stage : where.rank_of)
+    if (std::find(stage.begin(), stage.end(), rank) != stage.end()) return false;
+  return true;
 }
 
 // The least that every rank can give each of its workers: the bits depend on it.
@@ -175,6 +199,9 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
     job->ranks().control.doing("comparing model and data with the others");
     compare_ranks(*job, run);
     settle_threads(*job, run.options);
+    for (int rank = 0; rank < job->ranks().size(); ++rank)
+      if (is_idle(placement_of(*job, run.options), rank))
+        run.notes.push_back(fmt::format("the plan has nothing to do for rank {}", rank));
     job->runs(placement_of(*job, run.options), o.plan.source == "auto");
   }
   const auto samples = run.data.train->size();

@@ -105,7 +105,10 @@ void save_plan(const app_options& options, const prepared_run& run) {
 int execute_run(const app_options& options, const plugin_registry& plugins, actors::run_control& control, app_job* job) {
   const bool talks = job == nullptr || job->is_first();
   auto ready = prepare_unless_stopped(options, plugins, control, job);
-  if (!ready) return signal_guard::exit_code();
+  if (!ready) {
+    if (job != nullptr) job->fail("a signal ended it before training began"); // which may have reached this rank alone
+    return signal_guard::exit_code();
+  }
   auto& run = *ready;
   if (job != nullptr) run.inputs.ranks = &job->ranks();
   const auto plan = actors::plan_run(run.options, run.inputs);
@@ -136,6 +139,7 @@ int execute_run(const app_options& options, const plugin_registry& plugins, acto
     if (run.plan && run.plan->predicted && summary.steps > 0)
       say(prediction_text(*run.plan->predicted, summary, run.options.batch));
   }
+  if (talks && !summary.trace_failure.empty()) throw error(summary.trace_failure);
   if (summary.end != actors::run_end::interrupted) return done;
   return signal_guard::exit_code() != 0 ? signal_guard::exit_code() : terminated; // the signal went to another rank
 }

@@ -1,12 +1,16 @@
 // A run in several ranks has the same bits as in one process, whatever the schedule, the replicas and the ranks.
 #include "actors/layer_actor.hpp"
+#include "actors/ranks/job.hpp"
+#include "actors/ranks/note.hpp"
 #include "kernels/check.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_training.hpp"
+#include "transport/in_process.hpp"
 
 #include <caf/actor_system.hpp>
 #include <gmock/gmock.h>
 
+#include <future>
 #include <numeric>
 
 namespace penstock::testing {
@@ -160,6 +164,169 @@ TEST(RanksOptions, CheckpointsGoIntoOtherPlansAndProcessCounts) {
   o.replicas = {1, 1};
   const auto rest = train_tiny_ranks(o, 2);
   EXPECT_EQ(rest.summary.weights_sha256, whole.summary.weights_sha256);
+}
+
+TEST(RanksOptions, ADataSetSmallerThanABatchLeavesReplicasWithoutWork) {
+  for (const std::vector<int>& replicas : {std::vector<int>{3, 1}, {2, 2}, {1, 3}}) {
+    auto o = tiny_options();
+    o.replicas = replicas;
+    o.epochs = 12;
+    const tiny_extras extras{.samples = 5};
+    EXPECT_EQ(hashes(train_tiny_ranks(o, 4, extras)), hashes(train_tiny(o, extras)));
+  }
+}
+
+// While its samples are loaded, before they are admitted anywhere, it asks for a checkpoint on one rank or another.
+class wishing_images : public random_images {
+public:
+  wishing_images(std::vector<actors::run_control>& wishes, std::uint64_t every)
+      : random_images(44, {3, 8, 8}, 5, 11), wishes_(wishes), every_(every) {}
+  std::int64_t load(const actors::sample_key& key, bool training, float* input) const override {
+    const auto call = calls_++;
+    if (call % every_ == 0) wishes_[call / every_ % wishes_.size()].checkpoint = true;
+    return random_images::load(key, training, input);
+  }
+
+private:
+  std::vector<actors::run_control>& wishes_;
+  std::uint64_t every_;
+  mutable std::atomic<std::uint64_t> calls_{0};
+};
+
+training_result train_with_wishes(const actors::run_options& options, int ranks, std::uint64_t every) {
+  auto data = transport::make_in_process_endpoints(ranks, every);
+  auto control = transport::make_in_process_control(ranks);
+  std::vector<actors::run_control> wishes(static_cast<std::size_t>(ranks));
+  const wishing_images train(wishes, every);
+  const random_images test(20, {3, 8, 8}, 5, 12);
+  training_result result;
+  std::vector<recording_observer> seen(static_cast<std::size_t>(ranks));
+  std::vector<std::future<actors::run_summary>> runs;
+  for (std::size_t r = 0; r < seen.size(); ++r)
+    runs.push_back(std::async(std::launch::async, [&, r] {
+      const actors::job job{*control[r], *data[r], std::chrono::seconds(60)};
+      actors::run_inputs inputs;
+      inputs.net = tiny_residual_network();
+      inputs.train = &train;
+      inputs.test = &test;
+      inputs.model_options = "tiny";
+      inputs.ranks = &job;
+      auto summary = actors::train(options, inputs, seen[r], wishes[r]);
+      control[r]->leave(std::chrono::seconds(10));
+      return summary;
+    }));
+  for (std::size_t r = runs.size(); r-- > 0;)
+    result.summary = runs[r].get();
+  result.seen = std::move(seen.front());
+  return result;
+}
+
+TEST(RanksOptions, DrainsAtAnyMomentTrainEverySampleOnce) {
+  auto o = tiny_options();
+  o.schedule = "1f1b";
+  o.replicas = {2, 1};
+  o.microbatches = 4; // dealt to the same replicas wherever a drain falls
+  const auto whole = train_tiny(o);
+  for (std::uint64_t every = 1; every <= 23; every += 2) {
+    const testing_support::temporary_folder folder;
+    o.checkpoint = folder / "c";
+    const auto drained = train_with_wishes(o, 3, every);
+    EXPECT_EQ(hashes(drained), hashes(whole)) << every; // a synchronous schedule has the same bits with any drains
+    EXPECT_EQ(drained.seen.steps.size(), whole.seen.steps.size()) << every;
+  }
+}
+
+TEST(RanksOptions, DrainsAtAnyMomentCutOffUpdatesOfAnySchedule) {
+  for (const auto& [schedule, replicas, microbatches] :
+       {setting{"pipedream", {3, 1}}, setting{"pipedream", {2, 1, 2}}, setting{"2bw", {2, 1}, 2},
+        setting{"pipedream-vertical-sync", {2, 2}}, setting{"gpipe", {1, 2}, 4}, setting{"data-parallel", {3}}})
+    for (const std::uint64_t every : {1, 5, 9, 14, 20}) {
+      const testing_support::temporary_folder folder;
+      auto o = tiny_options();
+      o.schedule = schedule;
+      o.replicas = replicas;
+      o.microbatches = microbatches;
+      o.checkpoint = folder / "c";
+      const auto ranks = std::min(4, std::accumulate(replicas.begin(), replicas.end(), 0));
+      const auto drained = train_with_wishes(o, ranks, every);
+      EXPECT_EQ(drained.summary.steps, 12) << schedule << every;
+      EXPECT_EQ(drained.seen.steps.size(), 12U) << schedule << every;
+    }
+}
+
+// A rank's way to the others that says when this rank has done its part of a segment, or lets none begin here before
+// another's has.
+class watched_control final : public transport::control_plane {
+public:
+  watched_control(transport::control_plane& to, std::promise<void>& done) : to_(to), done_(&done) {}
+  watched_control(transport::control_plane& to, std::future<void> until) : to_(to), until_(std::move(until)) {}
+  int rank() const override { return to_.rank(); }
+  int size() const override { return to_.size(); }
+  const std::vector<transport::member>& members() const override { return to_.members(); }
+  std::vector<std::string> all_gather(std::string_view name, std::string_view blob,
+                                      std::chrono::milliseconds deadline) override {
+    auto all = to_.all_gather(name, blob, deadline);
+    if (name == "wishes 0" && until_.valid()) until_.wait_for(deadline);
+    return all;
+  }
+  std::string broadcast(std::string_view name, std::string_view blob, std::chrono::milliseconds deadline) override {
+    return to_.broadcast(name, blob, deadline);
+  }
+  void send(int to, std::string_view topic, std::string_view payload) override {
+    to_.send(to, topic, payload);
+    if (done_ != nullptr && actors::decode_note(payload).about == actors::note::subject::done)
+      std::exchange(done_, nullptr)->set_value();
+  }
+  void on_message(std::string_view topic, message_handler handler) override {
+    to_.on_message(topic, std::move(handler));
+  }
+  void doing(std::string_view what) override { to_.doing(what); }
+  void fail(std::string_view what) override { to_.fail(what); }
+  void suspect(int peer, std::string_view what) override { to_.suspect(peer, what); }
+  std::optional<transport::job_failure> failure() const override { return to_.failure(); }
+  void on_failure(failure_handler handler) override { to_.on_failure(std::move(handler)); }
+  std::int64_t clock_offset_ns() const override { return to_.clock_offset_ns(); }
+  void leave(std::chrono::milliseconds deadline) override { to_.leave(deadline); }
+
+private:
+  transport::control_plane& to_;
+  std::promise<void>* done_ = nullptr;
+  std::future<void> until_;
+};
+
+TEST(RanksOptions, AnIdleRankThatBeginsAfterADrainChangesNothing) {
+  auto o = tiny_options();
+  o.replicas = {1, 1};
+  o.ranks = {{1}, {0}}; // rank 1 is the last to be done, rank 2 is idle
+  o.epochs = 30;
+  o.eval_every = -1;
+  auto data = transport::make_in_process_endpoints(3);
+  auto control = transport::make_in_process_control(3);
+  std::promise<void> done;
+  watched_control last(*control[1], done);
+  watched_control late(*control[2], done.get_future());
+  const std::vector<transport::control_plane*> lines{control[0].get(), &last, &late};
+  const random_images train(44, {3, 8, 8}, 5, 11);
+  std::vector<actors::run_control> wishes(3);
+  std::vector<recording_observer> seen(3);
+  seen[0].control = &wishes[0];
+  seen[0].stop_at = 2;
+  std::vector<std::future<actors::run_summary>> runs;
+  for (std::size_t r = 0; r < 3; ++r)
+    runs.push_back(std::async(std::launch::async, [&, r] {
+      const actors::job job{*lines[r], *data[r], std::chrono::seconds(20)};
+      actors::run_inputs inputs;
+      inputs.net = tiny_residual_network();
+      inputs.train = &train;
+      inputs.model_options = "tiny";
+      inputs.ranks = &job;
+      return actors::train(o, inputs, seen[r], wishes[r]);
+    }));
+  for (auto& run : runs) {
+    const auto summary = run.get();
+    EXPECT_EQ(summary.end, actors::run_end::interrupted);
+    EXPECT_EQ(summary.steps, static_cast<std::int64_t>(seen[0].steps.size()));
+  }
 }
 
 TEST(RanksOptions, AFailureOnOneRankEndsAllWithItsCause) {
