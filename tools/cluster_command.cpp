@@ -9,13 +9,14 @@
 #include "tools/commands.hpp"
 
 #include <cstdio>
+#include <optional>
 
 namespace penstock::tools {
 
 namespace {
 
-// Every rank of a job measures; rank 0 has the result.
-std::string measure_job(const apps::job_options& given, const transport::launch& where) {
+// Every rank of a job measures; rank 0 has the result. Nothing: it failed, and rank 0 tells the user.
+std::optional<std::string> measure_job(const apps::job_options& given, const transport::launch& where) {
   const auto warn = [](const std::string& text) { std::fprintf(stderr, "penstock: %s\n", text.c_str()); };
   apps::app_job job(given, {}, where, warn);
   try {
@@ -23,12 +24,12 @@ std::string measure_job(const apps::job_options& given, const transport::launch&
     job.leave();
     return job.is_first() ? planner::to_toml(c) : "";
   } catch (const std::exception& e) {
-    if (job.fail(e.what())) return "";
+    if (job.fail(e.what())) return std::nullopt;
     throw;
   }
 }
 
-std::string measure(int workers, const apps::job_options& given) {
+std::optional<std::string> measure(int workers, const apps::job_options& given) {
   const auto where = apps::find_launch(given);
   return where.size == 1 ? planner::to_toml(actors::measure_machine(workers)) : measure_job(given, where);
 }
@@ -55,13 +56,14 @@ int cluster_command(std::span<const std::string> arguments) {
   if (workers > 1024) throw usage_error("--workers: found " + std::to_string(workers) + ", wanted at most 1024");
   if (!output.empty()) apps::check_output_file("--output", output);
   const auto text = measure(workers, job_given);
-  if (text.empty()) return 0;
+  if (!text) return 1;
+  if (text->empty()) return 0;
   if (output.empty()) {
-    std::fputs(text.c_str(), stdout);
+    std::fputs(text->c_str(), stdout);
     return 0;
   }
   atomic_file file(output);
-  file.write(text);
+  file.write(*text);
   file.commit();
   return 0;
 }
