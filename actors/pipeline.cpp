@@ -83,10 +83,6 @@ void initialise_stage(stage_unit& s, const run_options& options, const optimizer
   s.update_memory().reset_peak(); // the plain copy made here is no version of the run
 }
 
-} // namespace
-
-namespace {
-
 int workers_on(const placement& where, int rank) {
   int workers = 0;
   for (std::size_t s = 0; s < where.rank_of.size(); ++s)

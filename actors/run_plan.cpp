@@ -100,10 +100,6 @@ void check_layer_actors(const run_options& o, const run_inputs& in, const std::v
   }
 }
 
-} // namespace
-
-namespace {
-
 void settle_ranks(run_plan& plan, const job* ranks) {
   auto& o = plan.options;
   const int count = ranks != nullptr ? ranks->size() : 1;

@@ -38,9 +38,9 @@ transport::join_options join_options_of(const job_options& o,
                                         const std::function<void(const std::string&)>& warn) {
   transport::join_options join;
   join.secret = transport::read_secret();
-  const auto library = compute_library();
+  const auto [library, instruction_set] = compute_library();
   join.facts = {{"the program", actors::sha256_of_file("/proc/self/exe").substr(0, 16)},
-                {"the compute library", library.library + " " + library.instruction_set}};
+                {"the compute library", library + " " + instruction_set}};
   join.facts.insert(join.facts.end(), shared.begin(), shared.end());
   join.join_deadline = milliseconds(o.join_seconds);
   join.silence = milliseconds(o.silence_seconds);

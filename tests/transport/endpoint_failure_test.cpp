@@ -11,10 +11,16 @@ namespace {
 constexpr channel here{21};
 
 /// The failure suite runs over the same endpoints.
-class EndpointFailureTest : public EndpointTest {
-protected:
-  bool reports_losses() const { return GetParam().reports_losses; }
-};
+class EndpointFailureTest : public EndpointTest {};
+
+/// What is said of a lost peer, by the endpoints that can tell: UCX's shared memory cannot, the control plane does.
+class EndpointLossTest : public EndpointTest {};
+
+std::vector<endpoint_kind> kinds_that_report_losses() {
+  auto kinds = endpoint_kinds();
+  std::erase_if(kinds, [](const endpoint_kind& k) { return !k.reports_losses; });
+  return kinds;
+}
 
 std::string text(std::exception_ptr e) {
   if (!e) return "";
@@ -75,8 +81,7 @@ TEST_P(EndpointFailureTest, FlushGivesUpAtItsDeadline) {
   EXPECT_NO_THROW(e[0]->flush(patience));
 }
 
-TEST_P(EndpointFailureTest, ALostPeerIsReportedOnceAndTheOthersGoOn) {
-  if (!reports_losses()) GTEST_SKIP() << "shared memory does not report the loss of a peer";
+TEST_P(EndpointLossTest, ALostPeerIsReportedOnceAndTheOthersGoOn) {
   auto e = make(3);
   losses heard(*e[0]);
   const auto inbox = open_mailbox(*e[1], here);
@@ -99,8 +104,7 @@ TEST_P(EndpointFailureTest, ALostPeerIsReportedOnceAndTheOthersGoOn) {
   EXPECT_EQ(heard.all()[0].first, 2);
 }
 
-TEST_P(EndpointFailureTest, AHandlerThatComesLateStillHearsOfALoss) {
-  if (!reports_losses()) GTEST_SKIP() << "shared memory does not report the loss of a peer";
+TEST_P(EndpointLossTest, AHandlerThatComesLateStillHearsOfALoss) {
   auto e = make(2);
   losses early(*e[0]);
   e[1].reset();
@@ -217,6 +221,8 @@ TEST_P(EndpointFailureTest, ACompletionThatThrowsFailsItsConnection) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, EndpointFailureTest, testing::ValuesIn(endpoint_kinds()),
+                         [](const auto& tested) { return tested.param.name; });
+INSTANTIATE_TEST_SUITE_P(Over, EndpointLossTest, testing::ValuesIn(kinds_that_report_losses()),
                          [](const auto& tested) { return tested.param.name; });
 
 } // namespace
