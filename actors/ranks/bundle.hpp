@@ -22,8 +22,6 @@ public:
   bundle receive(int from, memory_pool& pool);
   /// Whoever waits gets that error: the job is over. Any thread.
   void cancel(const std::string& why) { transfers_.cancel(why); }
-  int rank() const { return job_.rank(); }
-  int size() const { return job_.size(); }
 
 private:
   const job& job_;

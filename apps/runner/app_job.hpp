@@ -25,7 +25,6 @@ public:
   app_job(const app_job&) = delete;
   app_job& operator=(const app_job&) = delete;
 
-  const transport::launch& where() const { return where_; }
   const actors::job& ranks() const { return *ranks_; }
   bool is_first() const { return where_.rank == 0; }
   /// One line for the log: who is where, and how tensors travel to them.
