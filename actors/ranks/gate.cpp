@@ -3,7 +3,71 @@
 
 #include "kernels/check.hpp"
 
+#include <caf/actor_system.hpp>
+#include <caf/execution_unit.hpp>
+#include <caf/mailbox_element.hpp>
+#include <caf/resumable.hpp>
+#include <caf/scheduler/abstract_coordinator.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
 namespace penstock::actors {
+
+namespace {
+
+// Lets the thread that brings a message run its handler: to wake a thread of the scheduler, and then the network's
+// again for the answer, costs more than a megabyte takes on the wire. What the handler sends goes to the scheduler.
+class bringing_thread final : public caf::execution_unit {
+public:
+  explicit bringing_thread(caf::actor_system& system) : caf::execution_unit(&system) {}
+  void exec_later(caf::resumable* job) override {
+    if (std::exchange(is_taken_, true))
+      system().scheduler().enqueue(job);
+    else
+      job_ = job;
+  }
+  /// Handles the message, if its actor was idle.
+  void run() {
+    if (job_ == nullptr) return;
+    if (job_->resume(this, 1) == caf::resumable::resume_later)
+      system().scheduler().enqueue(job_);
+    else
+      caf::intrusive_ptr_release(job_);
+  }
+
+private:
+  bool is_taken_ = false;
+  caf::resumable* job_ = nullptr; // with the reference that it was scheduled with
+};
+
+} // namespace
+
+/// A message on its way in. Holds what may only be let go while the run is still there.
+class gate::passage {
+public:
+  explicit passage(gate& through) : gate_(through) {
+    const std::lock_guard lock(gate_.mutex_);
+    if (gate_.closed_) return;
+    ++gate_.passing_;
+    context_ = gate_.context_;
+  }
+  ~passage() {
+    if (!context_) return;
+    context_.reset();
+    const std::lock_guard lock(gate_.mutex_);
+    if (--gate_.passing_ == 0) gate_.passed_.notify_all();
+  }
+  passage(const passage&) = delete;
+  passage& operator=(const passage&) = delete;
+  actor_context* context() const { return context_.get(); }
+
+private:
+  gate& gate_;
+  context_ptr context_;
+};
 
 void gate::admit(const address& who, caf::actor actor, memory_pool* pool) {
   const std::lock_guard lock(mutex_);
@@ -16,7 +80,7 @@ void gate::open(std::int64_t segment) {
   std::vector<arrival> still;
   for (auto& a : waiting_) {
     if (segment_of(a.message) == segment)
-      deliver(std::move(a));
+      std::visit([to = resident_for(a)](auto& m) { caf::anon_send(to, std::move(m)); }, a.message);
     else
       still.push_back(std::move(a));
   }
@@ -24,10 +88,16 @@ void gate::open(std::int64_t segment) {
 }
 
 void gate::close() {
-  const std::lock_guard lock(mutex_);
+  constexpr auto patience = std::chrono::seconds(10);
+  std::unique_lock lock(mutex_);
   closed_ = true;
+  if (!passed_.wait_for(lock, patience, [this] { return passing_ == 0; })) {
+    std::fputs("penstock: the handler of a message from another rank does not return; leaving\n", stderr);
+    std::_Exit(1);
+  }
   residents_.clear();
   waiting_.clear();
+  context_.reset();
 }
 
 // A peer that sends to nobody gets the gate's own memory; take() then says what is wrong.
@@ -39,24 +109,41 @@ transport::part gate::place(int, std::string_view header, std::size_t, std::size
 }
 
 void gate::take(int peer, transport::message m) {
-  guarded(*context_, "gate for rank " + std::to_string(peer), [&] {
+  const passage in(*this);
+  if (in.context() == nullptr) return;
+  guarded(*in.context(), "gate for rank " + std::to_string(peer), [&] {
     auto a = decode(m);
     m.parts.clear();
-    const std::lock_guard lock(mutex_);
-    if (closed_) return;
-    if (open_ == segment_of(a.message))
-      deliver(std::move(a));
-    else
-      waiting_.push_back(std::move(a));
+    pass(std::move(a));
   });
 }
 
-void gate::deliver(arrival a) {
+void gate::pass(arrival a) {
+  caf::actor to;
+  {
+    const std::lock_guard lock(mutex_);
+    if (open_ != segment_of(a.message)) return waiting_.push_back(std::move(a));
+    to = resident_for(a);
+  }
+  // Only replicas are known never to wait in a handler: a layer actor is the user's, and the network has others to
+  // serve.
+  if (a.to.of != address::part::replica)
+    return std::visit([&](auto& m) { caf::anon_send(to, std::move(m)); }, a.message);
+  bringing_thread here(to.home_system());
+  std::visit(
+      [&](auto& m) {
+        to->enqueue(caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, std::move(m)), &here);
+      },
+      a.message);
+  here.run(); // without the lock: a handler may end the run
+}
+
+caf::actor gate::resident_for(const arrival& a) {
   const auto who = residents_.find(a.to);
   if (who == residents_.end())
     throw error("[message] a message for " + to_string(a.to) + " came, which is not on this rank");
   ++context_->progress;
-  std::visit([&](auto& m) { caf::anon_send(who->second.actor, std::move(m)); }, a.message);
+  return who->second.actor;
 }
 
 } // namespace penstock::actors

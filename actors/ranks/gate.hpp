@@ -4,13 +4,14 @@
 #include "actors/actor_context.hpp"
 #include "actors/ranks/wire.hpp"
 
+#include <condition_variable>
 #include <map>
 #include <mutex>
 
 namespace penstock::actors {
 
 /// Ranks begin a stretch at their own time; what comes early must not meet an actor that is still in the stretch before.
-/// Safe to call from any thread.
+/// A stage replica that is idle handles its message on the thread that brings it. Safe to call from any thread.
 class gate final : public transport::receiver {
 public:
   explicit gate(context_ptr context) : context_(std::move(context)) {}
@@ -19,7 +20,8 @@ public:
   void admit(const address& who, caf::actor actor, memory_pool* pool = nullptr);
   /// The actors have been told of the stretch: its messages may pass, and those that waited do.
   void open(std::int64_t segment);
-  /// Nothing passes any more, and the actors are let go.
+  /// Nothing passes any more, and the actors are let go. Waits for a message that is on its way in; ends the process when
+  /// its handler does not return within 10 s. Not to be called from a handler.
   void close();
 
   transport::part place(int peer, std::string_view header, std::size_t index, std::size_t bytes) override;
@@ -30,11 +32,15 @@ private:
     caf::actor actor;
     memory_pool* pool = nullptr;
   };
-  void deliver(arrival a);
+  class passage;
+  void pass(arrival a);
+  caf::actor resident_for(const arrival& a);
 
   context_ptr context_;
   memory_pool own_pool_;
   std::mutex mutex_;
+  std::condition_variable passed_;
+  int passing_ = 0;
   bool closed_ = false;
   std::optional<std::int64_t> open_;
   std::map<address, resident> residents_;
