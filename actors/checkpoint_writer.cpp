@@ -1,16 +1,32 @@
 // A checkpoint on a thread of its own.
 #include "actors/checkpoint_writer.hpp"
 
+#include "kernels/check.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
 namespace penstock::actors {
+
+namespace {
+
+constexpr std::chrono::minutes patience{10}; // 100 GB on a disk of 170 MB/s
+
+} // namespace
 
 checkpoint_writer::checkpoint_writer(std::filesystem::path dir,
                                      std::function<void(const std::filesystem::path&, std::int64_t)> written,
                                      std::function<void()> failed)
     : dir_(std::move(dir)), written_(std::move(written)), failed_(std::move(failed)) {}
 
-// A checkpoint that has begun is worth finishing, also when the run has failed.
+// A checkpoint that has begun is worth finishing, also when the run has failed. A disk that does not answer cannot be
+// waited out.
 checkpoint_writer::~checkpoint_writer() {
-  if (running_.valid()) running_.wait();
+  if (!running_.valid() || running_.wait_for(patience) == std::future_status::ready) return;
+  std::fprintf(stderr, "penstock: checkpoint '%s' is not written after %d minutes; leaving\n", dir_.c_str(),
+               static_cast<int>(patience.count()));
+  std::_Exit(1);
 }
 
 void checkpoint_writer::start(std::vector<stage_snapshot> stages, checkpoint_position at) {
@@ -26,7 +42,11 @@ void checkpoint_writer::start(std::vector<stage_snapshot> stages, checkpoint_pos
 }
 
 void checkpoint_writer::finish() {
-  if (running_.valid()) running_.get();
+  if (!running_.valid()) return;
+  if (running_.wait_for(patience) != std::future_status::ready)
+    throw error("[checkpoint] '" + dir_.string() + "' is not written after " + std::to_string(patience.count()) +
+                " minutes");
+  running_.get();
 }
 
 } // namespace penstock::actors

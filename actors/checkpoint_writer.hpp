@@ -8,7 +8,8 @@
 
 namespace penstock::actors {
 
-/// One checkpoint at a time; used by one thread.
+/// One checkpoint at a time; used by one thread. Waits ten minutes for one: then start() and finish() throw
+/// penstock::error, and the destructor ends the process.
 class checkpoint_writer {
 public:
   /// `written` and `failed` are called on the writing thread.

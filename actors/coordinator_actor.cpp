@@ -58,9 +58,9 @@ private:
   caf::actor reply_to_;
 
   planner::schedule dealing_;
-  segment_run_ptr run_;         // while training
-  std::int64_t segment_ = 0;    // the stretch at hand; evaluations count down from -1
-  bool working_ = false;        // from its begin until all ranks are done
+  segment_run_ptr run_;      // while training
+  std::int64_t segment_ = 0; // the stretch at hand; evaluations count down from -1
+  bool working_ = false;     // from its begin until all ranks are done
   bool failed_ = false;
   std::string first_cause_;
   std::size_t parts_left_ = 0;
@@ -103,50 +103,32 @@ void coordinator::tell_all(const note& n) {
 }
 
 void coordinator::take(const note& n) {
-  const bool current = working_ && n.segment == segment_;
-  switch (n.about) {
-  case note::subject::drain: // is said again and again
-    if (current && run_ && !draining_) start_drain();
-    break;
-  case note::subject::pause:
-  case note::subject::paused:
-  case note::subject::resume:
-  case note::subject::done:
-  case note::subject::over:
-    if (current)
-      act_on(n);
-    else
-      early_.push_back(n); // another rank began before this one
-    break;
-  case note::subject::progress:
-    watchdog_.progress(n.from, n.number);
-    break;
-  case note::subject::describe:
-    ask_parts();
-    break;
-  case note::subject::description:
-    watchdog_.description(n.from, n.text);
-    break;
+  if (n.about == note::subject::progress) return watchdog_.progress(n.from, n.number);
+  if (n.about == note::subject::describe) return ask_parts();
+  if (n.about == note::subject::description) return watchdog_.description(n.from, n.text);
+  const bool is_current = working_ && n.segment == segment_;
+  if (n.about == note::subject::drain) { // is said again and again
+    if (is_current && run_ && !draining_) start_drain();
+    return;
   }
+  if (is_current)
+    act_on(n);
+  else
+    early_.push_back(n); // another rank began before this one
 }
 
 void coordinator::act_on(const note& n) {
   switch (n.about) {
   case note::subject::pause:
-    caf::anon_send(all_.source, stop_admitting_msg{});
-    break;
+    return caf::anon_send(all_.source, stop_admitting_msg{});
   case note::subject::paused:
-    paused(n);
-    break;
+    return paused(n);
   case note::subject::resume:
-    send_truncated(n.number);
-    break;
+    return send_truncated(n.number);
   case note::subject::done:
-    done();
-    break;
+    return done();
   default:
-    over(n);
-    break;
+    return over(n);
   }
 }
 
@@ -276,7 +258,8 @@ void coordinator::evaluate(const start_evaluation_msg& m) {
   for (auto& s : parts().stages) {
     const auto i = static_cast<std::size_t>(s.index);
     for (const int r : s.local)
-      caf::anon_send(all_.stages[i][static_cast<std::size_t>(r)], begin_evaluation_msg{segment_, s.weights, m.states[i]});
+      caf::anon_send(all_.stages[i][static_cast<std::size_t>(r)],
+                     begin_evaluation_msg{segment_, s.weights, m.states[i]});
   }
   const evaluate_msg start{segment_, m.data, m.batch, dealing_.source_credit()};
   if (all_.metrics) caf::anon_send(all_.metrics, start);

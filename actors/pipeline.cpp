@@ -102,6 +102,13 @@ replica_unit open_replica(const run_options& options, const stage_unit& s, int r
   return unit;
 }
 
+tensor plain_copy(backend& ops, const tensor& t, memory_pool& pool) {
+  const auto plain = ops.to_plain(t);
+  auto copy = tensor::allocate(pool, dtype::f32, plain.dims(), memory_use::scratch);
+  std::memcpy(copy.raw(), plain.raw(), plain.bytes());
+  return copy;
+}
+
 } // namespace
 
 int threads_per_worker(const run_options& options, const placement& where, int rank) {
@@ -146,12 +153,8 @@ std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared
 named_tensors plain_weights(stage_unit& s, memory_pool& pool) {
   named_tensors all;
   s.update_stream().run([&](backend& ops) {
-    for (std::size_t i = 0; i < s.weights->tensors.size(); ++i) {
-      const auto plain = ops.to_plain(s.weights->tensors[i]);
-      auto copy = tensor::allocate(pool, dtype::f32, plain.dims(), memory_use::scratch);
-      std::memcpy(copy.raw(), plain.raw(), plain.bytes());
-      all[s.layers->parameters()[i].name] = std::move(copy);
-    }
+    for (std::size_t i = 0; i < s.weights->tensors.size(); ++i)
+      all[s.layers->parameters()[i].name] = plain_copy(ops, s.weights->tensors[i], pool);
   });
   return all;
 }
@@ -181,12 +184,8 @@ named_tensors plain_optimizer_state(pipeline& p, stage_unit& s, memory_pool& poo
   const auto names = p.step->state_names();
   s.update_stream().run([&](backend& ops) {
     for (std::size_t i = 0; i < s.optimizer_states.size(); ++i)
-      for (std::size_t n = 0; n < s.optimizer_states[i].tensors.size(); ++n) {
-        const auto plain = ops.to_plain(s.optimizer_states[i].tensors[n]);
-        auto copy = tensor::allocate(pool, dtype::f32, plain.dims(), memory_use::scratch);
-        std::memcpy(copy.raw(), plain.raw(), plain.bytes());
-        all[s.layers->parameters()[i].name + "." + names[n]] = std::move(copy);
-      }
+      for (std::size_t n = 0; n < s.optimizer_states[i].tensors.size(); ++n)
+        all[s.layers->parameters()[i].name + "." + names[n]] = plain_copy(ops, s.optimizer_states[i].tensors[n], pool);
   });
   return all;
 }

@@ -194,31 +194,9 @@ private:
 };
 
 training_result train_with_wishes(const actors::run_options& options, int ranks, std::uint64_t every) {
-  auto data = transport::make_in_process_endpoints(ranks, every);
-  auto control = transport::make_in_process_control(ranks);
   std::vector<actors::run_control> wishes(static_cast<std::size_t>(ranks));
   const wishing_images train(wishes, every);
-  const random_images test(20, {3, 8, 8}, 5, 12);
-  training_result result;
-  std::vector<recording_observer> seen(static_cast<std::size_t>(ranks));
-  std::vector<std::future<actors::run_summary>> runs;
-  for (std::size_t r = 0; r < seen.size(); ++r)
-    runs.push_back(std::async(std::launch::async, [&, r] {
-      const actors::job job{*control[r], *data[r], std::chrono::seconds(60)};
-      actors::run_inputs inputs;
-      inputs.net = tiny_residual_network();
-      inputs.train = &train;
-      inputs.test = &test;
-      inputs.model_options = "tiny";
-      inputs.ranks = &job;
-      auto summary = actors::train(options, inputs, seen[r], wishes[r]);
-      control[r]->leave(std::chrono::seconds(10));
-      return summary;
-    }));
-  for (std::size_t r = runs.size(); r-- > 0;)
-    result.summary = runs[r].get();
-  result.seen = std::move(seen.front());
-  return result;
+  return train_tiny_ranks(options, ranks, {.train = &train, .wishes = &wishes}, every);
 }
 
 TEST(RanksOptions, DrainsAtAnyMomentTrainEverySampleOnce) {

@@ -1,14 +1,13 @@
 // The tiny network and its data.
 #include "tests/support/tiny_training.hpp"
 
-#include "actors/ranks/job.hpp"
 #include "actors/layer_actor.hpp"
-#include "transport/in_process.hpp"
+#include "actors/ranks/job.hpp"
 #include "kernels/layers/layers.hpp"
-
-#include <random>
+#include "transport/in_process.hpp"
 
 #include <future>
+#include <random>
 
 namespace penstock::testing {
 
@@ -66,7 +65,7 @@ namespace {
 struct tiny_data {
   explicit tiny_data(const tiny_extras& extras) : train(extras.samples, {3, 8, 8}, 5, 11) {
     inputs.net = extras.net ? extras.net : tiny_residual_network();
-    inputs.train = &train;
+    inputs.train = extras.train != nullptr ? extras.train : &train;
     inputs.test = &test;
     inputs.model_options = inputs.net->name();
     inputs.layer_actors = extras.layer_actors;
@@ -83,7 +82,8 @@ training_result train_tiny_ranks(const actors::run_options& options, int ranks, 
   auto data = transport::make_in_process_endpoints(ranks, seed);
   auto control = transport::make_in_process_control(ranks);
   const tiny_data shared(extras);
-  std::vector<actors::run_control> wishes(static_cast<std::size_t>(ranks));
+  std::vector<actors::run_control> own_wishes(static_cast<std::size_t>(ranks));
+  auto& wishes = extras.wishes != nullptr ? *extras.wishes : own_wishes;
   training_result result;
   result.seen.control = &wishes.back();
   result.seen.stop_at = extras.stop_at;

@@ -58,9 +58,11 @@ actors::run_options tiny_options();
 struct tiny_extras {
   std::vector<std::shared_ptr<const actors::layer_actor_factory>> layer_actors{};
   std::shared_ptr<const model> net{}; ///< instead of the tiny residual network
+  const actors::dataset* train = nullptr; ///< instead of `samples` random images
   std::int64_t samples = 44;
   std::int64_t stop_at = 0;
   std::int64_t checkpoint_at = 0;
+  std::vector<actors::run_control>* wishes = nullptr; ///< of the ranks, where a test has its own
 };
 training_result train_tiny(const actors::run_options& options, const tiny_extras& extras = {});
 
