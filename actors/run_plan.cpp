@@ -80,11 +80,16 @@ void check_numbers(const run_options& o) {
   if (o.resume && o.checkpoint.empty()) throw usage_error("resume needs a checkpoint folder");
   if (o.resume && !o.weights.empty())
     throw usage_error("resume takes the weights from the checkpoint; leave out the weights file " + o.weights.string());
-  if (!o.resume && !o.eval_only && !o.checkpoint.empty() && has_checkpoint(o.checkpoint))
-    throw usage_error("checkpoint folder " + o.checkpoint.string() +
-                      " holds another run's checkpoint; resume it, or name another folder");
   if (o.executor == executor_kind::oracle && !o.trace.empty())
     throw usage_error("the oracle has no actors to trace; leave out the trace file " + o.trace.string());
+}
+
+// Of a job, rank 0 reads and writes them: what lies under the same name on another host is nobody's concern.
+void check_checkpoint_folder(const run_options& o, const run_inputs& in) {
+  const bool is_used = in.ranks == nullptr || in.ranks->rank() == 0;
+  if (is_used && !o.resume && !o.eval_only && !o.checkpoint.empty() && has_checkpoint(o.checkpoint))
+    throw usage_error("checkpoint folder " + o.checkpoint.string() +
+                      " holds another run's checkpoint; resume it, or name another folder");
 }
 
 void check_layer_actors(const run_options& o, const run_inputs& in, const std::vector<int>& cuts) {
@@ -125,6 +130,7 @@ run_plan resolve_run(const run_options& options, const run_inputs& inputs) {
   plan.options = options;
   auto& o = plan.options;
   check_numbers(o);
+  check_checkpoint_folder(o, inputs);
   check_data(o, inputs);
   plan.cuts = settle_cuts(o, *inputs.net);
   try {

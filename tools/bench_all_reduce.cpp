@@ -1,7 +1,10 @@
-// All-reduce among processes of this host: ours over UCX against Gloo's ring over loopback TCP (what PyTorch DDP runs
-// on CPUs), in alternating rounds of one run, in buckets of several sizes. Prints median times and bandwidths.
+// All-reduce among processes: ours over UCX against Gloo's ring over TCP (what PyTorch DDP runs on CPUs), in
+// alternating rounds of one run, in buckets of several sizes. Prints median times and bandwidths.
 //
-//   bench_all_reduce [ranks = 2] [megabytes = 100] [rounds = 7] [route: shared, network = shared]
+//   bench_all_reduce [ranks = 2] [megabytes = 100] [rounds = 7] [route: shared, network, hosts = shared]
+//
+// "shared" and "network" are two ways inside this host, where Gloo takes loopback; "hosts" puts each rank into one of
+// the namespaces of tools/netns, where both take the link between them (root only).
 #include "transport/collectives.hpp"
 #include "transport/ucx/ucx.hpp"
 
@@ -11,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <future>
 #include <gloo/allreduce.h>
@@ -21,8 +25,10 @@
 #include <memory>
 #include <new>
 #include <pthread.h>
+#include <sched.h>
 #include <string>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -56,6 +62,8 @@ struct options {
   std::size_t bytes = 100 * megabyte;
   int rounds = 7;
   route_choice route = route_choice::shared_memory;
+  bool in_namespaces = false;
+  const char* device() const { return in_namespaces ? "net0" : "lo"; }
 };
 
 void add_floats(std::byte* onto, const std::byte* from, std::size_t bytes) {
@@ -70,6 +78,7 @@ std::unique_ptr<endpoint> connect(const options& o, int rank, meeting& all) {
   how.rank = rank;
   how.size = o.ranks;
   how.routes = o.route;
+  how.devices = o.device();
   const auto port = open_ucx(how);
   const std::string address = port->address();
   const auto me = static_cast<std::size_t>(rank);
@@ -83,9 +92,9 @@ std::unique_ptr<endpoint> connect(const options& o, int rank, meeting& all) {
 }
 
 std::shared_ptr<gloo::Context> gloo_ring(const options& o, int rank, const std::string& folder) {
-  gloo::transport::tcp::attr loopback;
-  loopback.iface = "lo";
-  std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(loopback);
+  gloo::transport::tcp::attr link;
+  link.iface = o.device();
+  std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(link);
   gloo::rendezvous::FileStore store(folder);
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, o.ranks);
   context->connectFullMesh(store, device);
@@ -162,7 +171,20 @@ double timed(const options& o, meeting& all, const buffer& data, int rank, F&& r
   return taken.count();
 }
 
+// With a /sys of its own, where UCX looks for network devices.
+void enter_namespace(int rank) {
+  const char* set = std::getenv("PENSTOCK_NETNS");
+  const std::string name = (set != nullptr ? set : "ps") + std::to_string(rank);
+  const int host = ::open(("/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC);
+  if (host < 0 || ::setns(host, CLONE_NEWNET) != 0 || ::unshare(CLONE_NEWNS) != 0 ||
+      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("sysfs", "/sys", "sysfs", 0, nullptr) != 0)
+    throw std::runtime_error("cannot enter the network namespace " + name + ": " + std::strerror(errno));
+  ::close(host);
+}
+
 void run_rank(const options& o, int rank, meeting& all, const std::string& folder) {
+  if (o.in_namespaces) enter_namespace(rank);
   const auto network = connect(o, rank, all);
   const auto ring = gloo_ring(o, rank, folder);
   std::vector<int> rank_of;
@@ -202,9 +224,11 @@ options read_options(int argc, char** argv) {
   if (argc > 1) o.ranks = std::atoi(argv[1]);
   if (argc > 2) o.bytes = static_cast<std::size_t>(std::atoll(argv[2])) * megabyte;
   if (argc > 3) o.rounds = std::atoi(argv[3]);
-  if (argc > 4 && std::string(argv[4]) == "network") o.route = route_choice::network;
+  const std::string route = argc > 4 ? argv[4] : "shared";
+  o.in_namespaces = route == "hosts";
+  if (o.in_namespaces || route == "network") o.route = route_choice::network;
   if (o.ranks < 2 || o.ranks > most_ranks || o.bytes == 0 || o.rounds < 1)
-    throw std::runtime_error("usage: bench_all_reduce [ranks] [megabytes] [rounds] [shared or network]");
+    throw std::runtime_error("usage: bench_all_reduce [ranks] [megabytes] [rounds] [shared, network or hosts]");
   return o;
 }
 

@@ -31,7 +31,9 @@ std::optional<std::string> measure_job(const apps::job_options& given, const tra
 
 std::optional<std::string> measure(int workers, const apps::job_options& given) {
   const auto where = apps::find_launch(given);
-  return where.size == 1 ? planner::to_toml(actors::measure_machine(workers)) : measure_job(given, where);
+  if (where.size > 1) return measure_job(given, where);
+  if (!where.unused.empty()) std::fprintf(stderr, "penstock: one process, %s\n", apps::started_by(where).c_str());
+  return planner::to_toml(actors::measure_machine(workers));
 }
 
 } // namespace

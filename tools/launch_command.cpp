@@ -1,4 +1,5 @@
 // `penstock launch`: runs the ranks of a job and starts it again where asked to.
+#include "actors/profiler/measure_machine.hpp"
 #include "kernels/check.hpp"
 #include "tools/commands.hpp"
 #include "tools/launch/job.hpp"
@@ -24,6 +25,16 @@ void open_standard_streams() {
     number = ::open("/dev/null", O_RDWR);
   } while (number >= 0 && number <= STDERR_FILENO);
   if (number > STDERR_FILENO) ::close(number);
+}
+
+// They would run, but none of them fast; who asks for so many has most likely mistyped the number.
+void warn_of_crowd(const std::vector<place>& places, outlet& out) {
+  constexpr int most_on_a_core = 4;
+  const int cores = actors::usable_cores();
+  const auto here = std::count_if(places.begin(), places.end(), [](const place& p) { return p.is_here(); });
+  if (here > most_on_a_core * cores)
+    out.put(STDERR_FILENO, "penstock launch: warning: " + std::to_string(here) +
+                               " ranks on this machine, cores for them: " + std::to_string(cores) + "\n");
 }
 
 // What is left goes out at the speed of whoever reads it, as a program's own writing would; a signal ends the wait, and
@@ -53,6 +64,7 @@ int launch_command(std::span<const std::string> arguments) {
   adopt_orphans();
   signal_inbox signals;
   outlet out;
+  warn_of_crowd(places, out);
   job_result result;
   for (int restarts = 0;; ++restarts) {
     result = job(*options, places, signals, out).run(restarts);

@@ -24,6 +24,11 @@ std::vector<int> placement::replicas_on(int stage, int rank) const {
   return found;
 }
 
+bool placement::is_idle(int rank) const {
+  return std::all_of(rank_of.begin(), rank_of.end(),
+                     [rank](const auto& stage) { return std::find(stage.begin(), stage.end(), rank) == stage.end(); });
+}
+
 placement place_in_order(const std::vector<int>& replicas, int ranks) {
   const auto workers = std::accumulate(replicas.begin(), replicas.end(), std::int64_t{0});
   if (ranks > workers)

@@ -19,6 +19,8 @@ struct placement {
   std::vector<int> hosts(int stage) const;
   /// The replicas of the stage on that rank, ascending.
   std::vector<int> replicas_on(int stage, int rank) const;
+  /// The rank hosts nothing.
+  bool is_idle(int rank) const;
 };
 
 /// Deals the replicas, stage by stage, to the ranks in order: as evenly as may be, neighbours together. Throws

@@ -2,6 +2,7 @@
 #include "apps/runner/app_job.hpp"
 
 #include "actors/digest.hpp"
+#include "apps/runner/routes_text.hpp"
 #include "apps/runner/signals.hpp"
 #include "kernels/check.hpp"
 #include "kernels/device.hpp"
@@ -12,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -20,6 +22,10 @@ namespace penstock::apps {
 namespace {
 
 using namespace std::chrono_literals;
+
+// A rank of a job that has lost others may still have been unwinding when the first came (watch()'s grace), and comes
+// then.
+constexpr auto least_join_deadline = 6000ms;
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * seconds));
@@ -59,31 +65,48 @@ transport::launch find_launch(const job_options& options) {
   return transport::read_launch(flags_of(options), transport::process_environment());
 }
 
+std::string started_by(const transport::launch& where) {
+  auto text = "started by " + where.source;
+  for (const auto& other : where.unused)
+    text += (&other == &where.unused.front() ? "; not used: " : ", ") + other;
+  return text;
+}
+
 app_job::app_job(const job_options& options, std::span<const std::pair<std::string, std::string>> shared,
                  transport::launch where, const std::function<void(const std::string&)>& warn)
     : where_(std::move(where)) {
   const char* wish = std::getenv("PENSTOCK_ON_LOSS"); // `penstock launch --on-loss`
   shrinks_ = options.on_loss == "shrink" || (wish != nullptr && std::string_view(wish) == "shrink");
-  recipe_ = make_restart_recipe(where_, {});
+  recipe_ = make_restart_recipe(where_);
   transport::bind_to(transport::cores_of_rank(where_));
-  const auto join = join_options_of(options, shared, warn);
-  control_ = transport::join_job(where_, join);
-  recipe_.members = control_->members();
+  auto join = join_options_of(options, shared, warn);
+  join.generation = static_cast<int>(recipe_.lost.size());
+  if (join.generation > 0) join.join_deadline = std::max(join.join_deadline, least_join_deadline);
+  try {
+    control_ = transport::join_job(where_, join);
+  } catch (const transport::job_failed& e) {
+    // What was lost while the others started anew. A rank that never comes at all is a mistake in how they were
+    // started.
+    if (join.generation > 0) go_on_without(e.cause());
+    throw;
+  }
+  recipe_.hosts = hosts_of(control_->members());
   watcher_ = std::thread([this] { watch(); });
   try {
     connect(options, join.secret.token("data plane"));
   } catch (const std::exception& e) {
-    control_->fail(e.what());
+    fail(e.what());
     over_ = true;
     watcher_.join();
+    go_on_without_lost();
     throw;
   }
 }
 
 void app_job::connect(const job_options& options, const std::array<std::byte, 16>& token) {
   control_->doing("connecting the data plane");
-  const auto devices = options.devices.empty() ? transport::network_device_towards(where_.master, where_.rank == 0)
-                                                   : options.devices;
+  const auto devices =
+      options.devices.empty() ? transport::network_device_towards(where_.master, where_.rank == 0) : options.devices;
   const auto port = transport::open_ucx({.rank = where_.rank,
                                          .size = where_.size,
                                          .token = token,
@@ -92,6 +115,13 @@ void app_job::connect(const job_options& options, const std::array<std::byte, 16
                                          .poll = options.poll});
   const auto addresses = control_->all_gather("data plane", port->address(), 30s);
   data_ = port->connect(addresses, 30s);
+  std::vector<std::string> routes;
+  for (int peer = 0; peer < where_.size; ++peer)
+    routes.push_back(data_->route_to(peer));
+  const auto all = control_->all_gather("routes", pack_routes(routes), 30s);
+  if (is_first())
+    for (const auto& packed : all)
+      routes_.push_back(unpack_routes(packed, routes.size()));
   data_->on_failure([this](int peer, const std::string& what) { control_->suspect(peer, what); });
   ranks_ = std::make_unique<actors::job>(actors::job{*control_, *data_});
 }
@@ -107,30 +137,35 @@ void app_job::watch() {
     const auto now = std::chrono::steady_clock::now();
     if (since == decltype(since){}) since = now;
     if (now - since < grace) continue;
-    go_on_without_lost();
+    const int signalled = go_on_without(*cause); // no flush: who holds the stream may be what hangs
+    if (signalled != 0) std::_Exit(signalled);
     if (is_first() && !over_) std::fprintf(stderr, "penstock: %s\n", cause->text.c_str());
     std::_Exit(1);
   }
 }
 
-void app_job::runs(const actors::placement& where, bool planned_anew) {
-  const std::lock_guard lock(mutex_);
-  placement_ = where;
-  planned_anew_ = planned_anew;
+// Called by the run's thread when it has unwound, or by the watcher when it cannot.
+int app_job::go_on_without(const transport::job_failure& cause) {
+  const std::lock_guard lock(going_on_);
+  if (!shrinks_ || !cause.lost) return 0;
+  auto lost = cause.also_lost;
+  lost.push_back(cause.rank);
+  std::ranges::sort(lost);
+  if (lost.front() <= 0 || std::ranges::binary_search(lost, where_.rank)) return 0;
+  if (signal_guard::exit_code() != 0) return signal_guard::exit_code(); // it was to end anyway
+  if (is_first())
+    std::fprintf(stderr, "penstock: %s; going on with %d processes\n", cause.text.c_str(),
+                 where_.size - static_cast<int>(lost.size()));
+  if (const auto reason = start_anew(recipe_, lost); !reason.empty())
+    std::fprintf(stderr, "penstock: cannot start anew: %s\n", reason.c_str());
+  return signal_guard::exit_code();
 }
 
-// Called by the run's thread when it has unwound, or by the watcher when it cannot.
-void app_job::go_on_without_lost() {
+int app_job::go_on_without_lost() {
   const auto cause = control_->failure();
-  const std::lock_guard lock(mutex_);
-  if (signal_guard::exit_code() != 0) return; // it was to end anyway
-  if (!shrinks_ || !placement_ || !cause || !cause->lost || cause->rank <= 0 || cause->rank == where_.rank) return;
-  const auto left = without_rank(*placement_, cause->rank);
-  if (left.empty()) return;
-  if (is_first())
-    std::fprintf(stderr, "penstock: %s; going on with %d processes\n", cause->text.c_str(), where_.size - 1);
-  const auto reason = start_anew(recipe_, cause->rank, planned_anew_ ? std::vector<int>{} : left);
-  std::fprintf(stderr, "penstock: cannot start anew: %s\n", reason.c_str());
+  if (!cause) return 0;
+  std::fflush(nullptr);
+  return go_on_without(*cause);
 }
 
 app_job::~app_job() {
@@ -142,12 +177,11 @@ app_job::~app_job() {
 }
 
 std::vector<std::string> app_job::description() const {
-  std::vector<std::string> lines{fmt::format("{} processes, started by {}", where_.size, where_.source)};
-  for (int r = 0; r < where_.size; ++r) {
-    const auto& m = control_->members()[static_cast<std::size_t>(r)];
-    lines.push_back(fmt::format("  rank {} on {}, process {}{}", r, m.host, m.process,
-                                r == where_.rank ? "" : ": " + data_->route_to(r)));
-  }
+  std::vector<std::string> lines{fmt::format("{} processes, {}", where_.size, started_by(where_))};
+  for (auto& line : members_text(control_->members()))
+    lines.push_back("  " + std::move(line));
+  for (auto& line : routes_text(control_->members(), routes_))
+    lines.push_back("  " + std::move(line));
   return lines;
 }
 
@@ -158,14 +192,24 @@ void app_job::compare(const std::string& what, const std::string& value) {
       throw usage_error(fmt::format("{} differs: rank 0 has {}, rank {} has {}", what, all[0], r, all[r]));
 }
 
+// What broke here may have broken because a rank was lost, which becomes known a little later and can be mended.
+void app_job::await_cause() const {
+  constexpr auto patience = 600ms; // twice what the control plane takes over a suspicion
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (!control_->failure() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(10ms);
+}
+
 bool app_job::fail(const std::string& why) {
   has_failed_ = true;
+  if (shrinks_) await_cause();
   control_->fail(why);
   const auto cause = control_->failure();
   return !is_first() && !(cause && cause->lost && cause->rank == 0);
 }
 
-// Rank 0 hashes and writes what all have learnt while the others have nothing more to do; it then waits for nobody long.
+// Rank 0 hashes and writes what all have learnt while the others have nothing more to do; it then waits for nobody
+// long.
 void app_job::leave() {
   if (has_failed_) return;
   control_->leave(is_first() ? 10s : ranks_->patience);

@@ -14,11 +14,14 @@ namespace penstock::apps {
 
 /// Who this process is, by its flags and variables.
 transport::launch find_launch(const job_options& options);
+/// For the log: "started by torchrun", and which other launcher says something else that is not used.
+std::string started_by(const transport::launch& where);
 
 class app_job {
 public:
   /// Binds this process to its share of the cores, meets the others (same program, same options), and connects the data
-  /// plane. `shared`: what must be equal everywhere, by name. `warn` gets lines for stderr. Throws usage_error and penstock::error.
+  /// plane. `shared`: what must be equal everywhere, by name. `warn` gets lines for stderr. Throws usage_error and
+  /// penstock::error. May start this process anew, as go_on_without_lost().
   app_job(const job_options& options, std::span<const std::pair<std::string, std::string>> shared,
           transport::launch where, const std::function<void(const std::string&)>& warn);
   ~app_job();
@@ -27,7 +30,7 @@ public:
 
   const actors::job& ranks() const { return *ranks_; }
   bool is_first() const { return where_.rank == 0; }
-  /// One line for the log: who is where, and how tensors travel to them.
+  /// Lines for the log: who is where, and how tensors travel between them. Only on rank 0.
   std::vector<std::string> description() const;
 
   /// Throws penstock::error that names the rank whose value of `what` differs from rank 0's.
@@ -38,14 +41,15 @@ public:
   /// The run is over in order, or has failed, when the others are not waited for. Throws penstock::error.
   void leave();
 
-  /// The pipeline that is run, for --on-loss shrink; `planned_anew`: it can be sought again for fewer processes.
-  void runs(const actors::placement& where, bool planned_anew);
-  /// When the job has lost a process and goes on without it: starts this one anew and does not return.
-  void go_on_without_lost();
+  /// When the job has lost processes and goes on without them (--on-loss shrink): starts this one anew and does not
+  /// return, unless the system refuses or a signal has asked for the end: then the signal's exit code, else 0.
+  int go_on_without_lost();
 
 private:
   void connect(const job_options& options, const std::array<std::byte, 16>& token);
   void watch();
+  void await_cause() const;
+  int go_on_without(const transport::job_failure& cause);
 
   transport::launch where_;
   std::unique_ptr<transport::control_plane> control_;
@@ -53,10 +57,9 @@ private:
   std::unique_ptr<actors::job> ranks_;
   bool shrinks_ = false;
   bool has_failed_ = false;
+  std::vector<std::vector<std::string>> routes_; ///< rank 0's: from each rank to each
   restart_recipe recipe_;
-  std::mutex mutex_; // what follows
-  std::optional<actors::placement> placement_;
-  bool planned_anew_ = false;
+  std::mutex going_on_; // one thread alone starts anew
   std::atomic<bool> over_{false};
   std::thread watcher_;
 };

@@ -1,11 +1,11 @@
 // Fits model and data to each other.
 #include "apps/runner/prepare.hpp"
 
+#include "actors/digest.hpp"
+#include "actors/pipeline.hpp"
 #include "apps/runner/app_job.hpp"
 #include "apps/runner/apply_plan.hpp"
 #include "apps/runner/auto_plan.hpp"
-#include "actors/digest.hpp"
-#include "actors/pipeline.hpp"
 #include "apps/runner/network.hpp"
 #include "apps/runner/output_files.hpp"
 #include "kernels/check.hpp"
@@ -108,7 +108,7 @@ void compare_ranks(app_job& job, const prepared_run& run) {
 }
 
 // Ranks by a plan's devices "TYPE:R", which are the ranks where there are as many as the job has processes or fewer.
-void place_by_devices(const planner::plan& p, const app_job& job, actors::run_options& run) {
+void place_by_devices(const planner::plan& p, int processes, actors::run_options& run) {
   std::vector<std::vector<int>> ranks;
   std::set<int> used;
   for (const auto& stage : p.stages) {
@@ -117,7 +117,7 @@ void place_by_devices(const planner::plan& p, const app_job& job, actors::run_op
       const auto colon = device.rfind(':');
       if (colon == std::string::npos) return;
       const int rank = std::stoi(device.substr(colon + 1));
-      if (rank >= job.ranks().size() || !used.insert(rank).second) return; // made for another number of processes
+      if (rank >= processes || !used.insert(rank).second) return; // made for another number of processes
       of_stage.push_back(rank);
     }
     if (of_stage.size() != static_cast<std::size_t>(stage.replicas)) return;
@@ -125,46 +125,54 @@ void place_by_devices(const planner::plan& p, const app_job& job, actors::run_op
   run.ranks = std::move(ranks);
 }
 
-actors::placement placement_of(const app_job& job, const actors::run_options& run) {
-  const int ranks = job.ranks().size();
+actors::placement placement_of(int ranks, const actors::run_options& run) {
   return run.ranks.empty() ? actors::place_in_order(run.replicas, ranks) : actors::placement{ranks, run.ranks};
-}
-
-bool is_idle(const actors::placement& where, int rank) {
-  for (const auto& stage : where.rank_of)
-    if (std::find(stage.begin(), stage.end(), rank) != stage.end()) return false;
-  return true;
 }
 
 // The least that every rank can give each of its workers: the bits depend on it.
 void settle_threads(app_job& job, actors::run_options& run) {
   if (run.threads > 0) return;
-  const auto where = placement_of(job, run);
+  const auto where = placement_of(job.ranks().size(), run);
   const auto here = std::to_string(actors::threads_per_worker(run, where, job.ranks().rank()));
   run.threads = std::numeric_limits<int>::max();
   for (const auto& text : job.ranks().control.all_gather("threads", here, job.ranks().patience))
     run.threads = std::min(run.threads, std::stoi(text));
 }
 
-// Sets the pipeline by hand or by plan.
+// What was wished for when there were more processes, and may not be had from fewer.
+app_options wishes_of_fewer(app_options o, int processes) {
+  o.plan.cluster.clear();
+  o.plan.fixes_replicas = false;
+  if (o.plan.stages <= processes) return o;
+  o.plan.stages = 0;
+  o.cuts.clear();
+  return o;
+}
+
+// Sets the pipeline by hand or by plan. Ranks that have lost others all come to the same one.
 void settle_pipeline(const app_options& o, const std::string& description, app_job* job,
                      const std::function<bool(const std::string&)>& say, std::shared_ptr<const model>& net,
                      prepared_run& run) {
-  const auto remaining = o.plan.source == "auto" ? std::vector<int>{} : remaining_replicas();
-  if (const auto lost = lost_before(); !lost.empty())
-    run.notes.push_back(lost + " was lost: " + (remaining.empty() ? "planned anew" : "going on without"));
+  const auto lost = lost_before();
+  const bool plans = o.plan.source == "auto";
+  const int processes = job != nullptr ? job->ranks().size() : 1;
+  const int planned_for = plans ? processes : processes_before(lost, processes);
+  const auto shrink = [&] {
+    shrink_pipeline(without_losses(placement_of(planned_for, run.options), lost), run.options);
+  };
+  if (!lost.empty()) run.notes.push_back("lost " + text_of(lost) + (plans ? ": planned anew" : ": going on without"));
   if (o.plan.source.empty()) {
     run.options.cuts = cut_indices(o.cuts, *net);
     run.options.recompute = parse_recompute(o.recompute, o.run.replicas.size());
-    if (!remaining.empty()) shrink_pipeline(remaining, run.options);
+    if (!lost.empty()) shrink();
     return;
   }
   if (!o.plan.save.empty()) check_output_file("--save-plan", o.plan.save);
-  run.plan = find_plan(o, description, job, say, net);
+  run.plan = find_plan(plans && !lost.empty() ? wishes_of_fewer(o, processes) : o, description, job, say, net);
   apply_plan(*run.plan, net, run.options);
-  if (job != nullptr) place_by_devices(*run.plan, *job, run.options);
-  if (!remaining.empty()) {
-    shrink_pipeline(remaining, run.options);
+  if (planned_for > 1) place_by_devices(*run.plan, planned_for, run.options);
+  if (!plans && !lost.empty()) {
+    shrink();
     run.plan->predicted.reset();
   }
   if (const auto note = plan_differences(*run.plan, description, o.run); !note.empty()) {
@@ -182,7 +190,7 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   prepared_run run;
   run.options = o.run;
   check_stages(o, *net);
-  check_weights_file(o.run.weights);
+  if (job == nullptr || job->is_first()) check_weights_file(o.run.weights);
   const auto& dims = net->value(net->input()).spec.dims;
   run.data = open_data({.spec = o.data,
                         .image_size = network.image_size,
@@ -199,10 +207,9 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
     job->ranks().control.doing("comparing model and data with the others");
     compare_ranks(*job, run);
     settle_threads(*job, run.options);
-    for (int rank = 0; rank < job->ranks().size(); ++rank)
-      if (is_idle(placement_of(*job, run.options), rank))
-        run.notes.push_back(fmt::format("the plan has nothing to do for rank {}", rank));
-    job->runs(placement_of(*job, run.options), o.plan.source == "auto");
+    const auto where = placement_of(job->ranks().size(), run.options);
+    for (int rank = 0; rank < where.ranks; ++rank)
+      if (where.is_idle(rank)) run.notes.push_back(fmt::format("the plan has nothing to do for rank {}", rank));
   }
   const auto samples = run.data.train->size();
   run.steps_per_epoch = samples / o.run.batch + (samples % o.run.batch != 0 ? 1 : 0);

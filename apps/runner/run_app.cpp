@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <optional>
 
 namespace penstock::apps {
@@ -101,8 +102,18 @@ void save_plan(const app_options& options, const prepared_run& run) {
   file.commit();
 }
 
+// All ranks leave with the code of the signal, whichever of them it reached; of several, the lowest rank's counts.
+int code_of_interruption(const app_job* job) {
+  std::vector<std::string> codes{std::to_string(signal_guard::exit_code())};
+  if (job != nullptr) codes = job->ranks().control.all_gather("ending signal", codes.front(), job->ranks().patience);
+  for (const auto& code : codes)
+    if (code != "0") return std::stoi(code);
+  return terminated;
+}
+
 // One process, or one rank of a job; rank 0 does the talking and writes the files.
-int execute_run(const app_options& options, const plugin_registry& plugins, actors::run_control& control, app_job* job) {
+int execute_run(const app_options& options, const plugin_registry& plugins, actors::run_control& control,
+                app_job* job) {
   const bool talks = job == nullptr || job->is_first();
   auto ready = prepare_unless_stopped(options, plugins, control, job);
   if (!ready) {
@@ -140,30 +151,45 @@ int execute_run(const app_options& options, const plugin_registry& plugins, acto
       say(prediction_text(*run.plan->predicted, summary, run.options.batch));
   }
   if (talks && !summary.trace_failure.empty()) throw error(summary.trace_failure);
-  if (summary.end != actors::run_end::interrupted) return done;
-  return signal_guard::exit_code() != 0 ? signal_guard::exit_code() : terminated; // the signal went to another rank
+  return summary.end == actors::run_end::interrupted ? code_of_interruption(job) : done;
 }
 
-// Restarted, a run goes on from its last complete checkpoint.
-app_options as_restarted(app_options options, int restarts) {
-  if (restarts > 0 && !options.run.checkpoint.empty() && actors::has_checkpoint(options.run.checkpoint)) {
+// Restarted, a run goes on from its last complete checkpoint, which rank 0 reads for all: others need not see it.
+app_options as_restarted(app_options options, int restarts, const app_job* job) {
+  if (restarts == 0 || options.run.checkpoint.empty()) return options;
+  std::string resumes = actors::has_checkpoint(options.run.checkpoint) ? "yes" : "no";
+  if (job != nullptr) resumes = job->ranks().control.broadcast("resume", resumes, job->ranks().patience);
+  if (resumes == "yes") {
     options.run.resume = true;
     options.run.weights.clear();
   }
   return options;
 }
 
-int execute_rank(const app_options& options, const plugin_registry& plugins, actors::run_control& control,
+int execute_rank(const app_options& options, int restarts, const plugin_registry& plugins, actors::run_control& control,
                  app_job& job) {
   try {
-    const int code = execute_run(options, plugins, control, &job);
+    const int code = execute_run(as_restarted(options, restarts, &job), plugins, control, &job);
     job.leave();
     return code;
   } catch (const std::exception& e) {
     const bool told = job.fail(e.what()); // rank 0 tells the user
-    job.go_on_without_lost();
+    if (const int signalled = job.go_on_without_lost(); signalled != 0) return signalled;
     if (!told) throw;
     return dynamic_cast<const usage_error*>(&e) != nullptr ? usage : failed;
+  }
+}
+
+// Nothing when a signal came while the others were waited for in vain.
+std::unique_ptr<app_job> join_unless_stopped(const app_options& options, const transport::launch& where,
+                                             const actors::run_control& control) {
+  try {
+    return std::make_unique<app_job>(options.job, options.shared, where, [&](const std::string& line) {
+      std::fprintf(stderr, "%s: %s\n", options.model.c_str(), line.c_str());
+    });
+  } catch (const error&) {
+    if (control.stop) return nullptr;
+    throw;
   }
 }
 
@@ -176,12 +202,14 @@ int execute(const app_options& given) {
   actors::run_control control;
   const signal_guard signals(control);
   const auto where = find_launch(given.job);
-  const auto options = as_restarted(given, where.restarts);
-  if (where.size == 1) return execute_run(options, plugins, control, nullptr);
-  app_job job(options.job, options.shared, where, [&](const std::string& line) {
-    std::fprintf(stderr, "%s: %s\n", options.model.c_str(), line.c_str());
-  });
-  return execute_rank(options, plugins, control, job);
+  if (where.size == 1) {
+    // Several such processes would do the same work beside each other, and write the same files.
+    if (!where.unused.empty())
+      std::fprintf(stderr, "%s: one process, %s\n", given.model.c_str(), started_by(where).c_str());
+    return execute_run(as_restarted(given, where.restarts, nullptr), plugins, control, nullptr);
+  }
+  const auto job = join_unless_stopped(given, where, control);
+  return job != nullptr ? execute_rank(given, where.restarts, plugins, control, *job) : signal_guard::exit_code();
 }
 
 } // namespace

@@ -1,23 +1,25 @@
-// Arguments, variables, cores, and exec.
+// What remains of a pipeline, and of a process's arguments, variables and descriptors.
 #include "apps/runner/shrink.hpp"
 
-#include "kernels/check.hpp"
+#include "apps/runner/options.hpp"
+#include "apps/runner/signals.hpp"
+#include "kernels/text.hpp"
 #include "transport/launch/cores.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
-#include <iterator>
-#include <netdb.h>
+#include <linux/close_range.h>
+#include <numeric>
 #include <sstream>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <thread>
+#include <string_view>
 #include <unistd.h>
 
 extern char** environ; // NOLINT: POSIX names it so
@@ -26,10 +28,12 @@ namespace penstock::apps {
 
 namespace {
 
-using namespace std::chrono_literals;
+constexpr const char* lost_variable = "PENSTOCK_LOST";            // "2;1,3": losses
+constexpr const char* hosts_variable = "PENSTOCK_HOSTS_OF_RANKS"; // "0,0,1": restart_recipe::hosts
 
-constexpr const char* replicas_variable = "PENSTOCK_REMAINING_REPLICAS";
-constexpr const char* lost_variable = "PENSTOCK_LOST";
+bool is_lost(const std::vector<int>& lost, int rank) {
+  return std::binary_search(lost.begin(), lost.end(), rank);
+}
 
 bool names_this_rank(const std::string& argument) {
   return argument == "--rank" || argument == "--world-size" || argument == "--master";
@@ -51,56 +55,70 @@ std::vector<std::string> own_arguments() {
   return kept;
 }
 
-bool is_ours(const std::string& variable) {
-  for (const char* name : {"PENSTOCK_RANK=", "PENSTOCK_WORLD_SIZE=", "PENSTOCK_LOCAL_RANK=",
-                           "PENSTOCK_LOCAL_WORLD_SIZE=", "PENSTOCK_MASTER=", "PENSTOCK_LISTEN_FD=",
-                           "PENSTOCK_RESTARTS=", "PENSTOCK_REMAINING_REPLICAS=", "PENSTOCK_LOST="})
-    if (variable.starts_with(name)) return true;
+bool is_ours(std::string_view variable) {
+  const auto name = variable.substr(0, variable.find('='));
+  for (const std::string_view ours :
+       {"PENSTOCK_RANK", "PENSTOCK_WORLD_SIZE", "PENSTOCK_LOCAL_RANK", "PENSTOCK_LOCAL_WORLD_SIZE", "PENSTOCK_MASTER",
+        "PENSTOCK_LISTEN_FD", "PENSTOCK_RESTARTS", lost_variable, hosts_variable})
+    if (name == ours) return true;
   return false;
 }
 
 std::string joined(const std::vector<int>& numbers) {
+  return fmt::format("{}", fmt::join(numbers, ","));
+}
+
+std::string as_variable(const losses& lost) {
   std::string text;
-  for (const int n : numbers)
-    text += (text.empty() ? "" : ",") + std::to_string(n);
+  for (const auto& together : lost)
+    text += (text.empty() ? "" : ";") + joined(together);
   return text;
 }
 
-std::vector<std::string> variables_of(const restart_recipe& r, int lost, const std::vector<int>& replicas) {
+// Which of the ranks that are left on this host this one is, and of how many.
+void settle_local(transport::launch& next, const restart_recipe& r, const std::vector<int>& lost) {
+  if (r.hosts.empty() || next.local_size == 1) return; // then it was alone, or counted as such
+  const auto here = r.hosts.at(static_cast<std::size_t>(r.where.rank));
+  next.local_rank = next.local_size = 0;
+  for (int rank = 0; rank < r.where.size; ++rank) {
+    if (is_lost(lost, rank) || r.hosts[static_cast<std::size_t>(rank)] != here) continue;
+    if (rank < r.where.rank) ++next.local_rank;
+    ++next.local_size;
+  }
+}
+
+std::vector<std::string> variables_of(const restart_recipe& r, const std::vector<int>& lost) {
+  auto next = r.where;
+  next.rank -= static_cast<int>(std::lower_bound(lost.begin(), lost.end(), next.rank) - lost.begin());
+  next.size -= static_cast<int>(lost.size());
+  settle_local(next, r, lost);
+  std::vector<int> hosts;
+  for (std::size_t rank = 0; rank < r.hosts.size(); ++rank)
+    if (!is_lost(lost, static_cast<int>(rank))) hosts.push_back(r.hosts[rank]);
+  auto all_lost = r.lost;
+  all_lost.push_back(lost);
+
   std::vector<std::string> all;
   for (char** v = environ; *v != nullptr; ++v)
     if (!is_ours(*v)) all.emplace_back(*v);
-  const auto& host = r.members[static_cast<std::size_t>(lost)].host_identity;
-  const bool was_here = r.members[static_cast<std::size_t>(r.where.rank)].host_identity == host;
-  int before_here = 0; // ranks of this host before this one that are left
-  for (int rank = 0; rank < r.where.rank; ++rank)
-    if (rank != lost && r.members[static_cast<std::size_t>(rank)].host_identity ==
-                            r.members[static_cast<std::size_t>(r.where.rank)].host_identity)
-      ++before_here;
-  const auto before = lost_before();
-  all.push_back(fmt::format("PENSTOCK_RANK={}", r.where.rank - (r.where.rank > lost ? 1 : 0)));
-  all.push_back(fmt::format("PENSTOCK_WORLD_SIZE={}", r.where.size - 1));
-  all.push_back(fmt::format("PENSTOCK_LOCAL_RANK={}", before_here));
-  all.push_back(fmt::format("PENSTOCK_LOCAL_WORLD_SIZE={}", r.where.local_size - (was_here ? 1 : 0)));
-  all.push_back(fmt::format("PENSTOCK_MASTER={}:{}", r.where.master, r.where.port));
-  all.push_back(fmt::format("PENSTOCK_RESTARTS={}", r.where.restarts + 1));
-  all.push_back(fmt::format("{}={}{}rank {}", lost_variable, before, before.empty() ? "" : ", then ", lost));
-  if (!replicas.empty()) all.push_back(std::string(replicas_variable) + "=" + joined(replicas));
+  all.push_back(fmt::format("PENSTOCK_RANK={}", next.rank));
+  all.push_back(fmt::format("PENSTOCK_WORLD_SIZE={}", next.size));
+  all.push_back(fmt::format("PENSTOCK_LOCAL_RANK={}", next.local_rank));
+  all.push_back(fmt::format("PENSTOCK_LOCAL_WORLD_SIZE={}", next.local_size));
+  all.push_back(fmt::format("PENSTOCK_MASTER={}:{}", next.master, next.port));
+  all.push_back(fmt::format("PENSTOCK_RESTARTS={}", next.restarts + 1));
+  all.push_back(fmt::format("{}={}", lost_variable, as_variable(all_lost)));
+  if (!hosts.empty()) all.push_back(fmt::format("{}={}", hosts_variable, joined(hosts)));
   return all;
 }
 
-bool answers(const std::string& host, int port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return false;
-  const int fd = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const timeval longest{1, 0}; // for a host that is cut off
-  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
-  const bool connected = fd >= 0 && ::connect(fd, found->ai_addr, found->ai_addrlen) == 0;
-  if (fd >= 0) ::close(fd);
-  ::freeaddrinfo(found);
-  return connected;
+// Libraries open descriptors that exec would keep. The secret is read again.
+void keep_few_descriptors() {
+  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  const char* file = std::getenv("PENSTOCK_SECRET_FILE");
+  if (file == nullptr) return;
+  for (const char* folder : {"/dev/fd/%d", "/proc/self/fd/%d"})
+    if (int fd = 0; std::sscanf(file, folder, &fd) == 1 && fd > STDERR_FILENO) ::fcntl(fd, F_SETFD, 0);
 }
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
@@ -113,58 +131,93 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 } // namespace
 
-std::vector<int> without_rank(const actors::placement& where, int lost) {
+losses lost_before() {
+  losses lost;
+  const char* text = std::getenv(lost_variable);
+  if (text == nullptr) return lost;
+  std::istringstream in(text);
+  for (std::string together; std::getline(in, together, ';');)
+    std::ranges::sort(lost.emplace_back(parse_counts(lost_variable, together, 1)));
+  return lost;
+}
+
+std::string text_of(const losses& lost) {
+  std::string text;
+  for (const auto& together : lost)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", then ", together.size() == 1 ? "rank" : "ranks",
+                        fmt::join(together, ", "));
+  return text;
+}
+
+int processes_before(const losses& lost, int processes) {
+  for (const auto& together : lost)
+    processes += static_cast<int>(together.size());
+  return processes;
+}
+
+actors::placement without_ranks(const actors::placement& where, const std::vector<int>& lost) {
+  int substitutes = 0;
+  for (int rank = 0; rank < where.ranks; ++rank)
+    if (!is_lost(lost, rank) && where.is_idle(rank)) ++substitutes;
+  std::vector<int> gone; // those whose place nobody takes
+  for (const int rank : lost)
+    if (!where.is_idle(rank) && substitutes-- <= 0) gone.push_back(rank);
   std::vector<int> replicas;
   for (const auto& stage : where.rank_of) {
-    const auto gone = std::count(stage.begin(), stage.end(), lost);
-    if (const int left = static_cast<int>(stage.size()) - static_cast<int>(gone); left > 0) replicas.push_back(left);
+    const auto left = std::count_if(stage.begin(), stage.end(), [&](int rank) { return !is_lost(gone, rank); });
+    if (left > 0) replicas.push_back(static_cast<int>(left));
   }
-  return replicas;
+  const int ranks = where.ranks - static_cast<int>(lost.size());
+  auto left = actors::place_in_order(replicas, std::min(ranks, std::accumulate(replicas.begin(), replicas.end(), 0)));
+  left.ranks = ranks;
+  return left;
 }
 
-restart_recipe make_restart_recipe(const transport::launch& where, const std::vector<transport::member>& members) {
-  return {own_arguments(), transport::cores_of_rank(0, 1), members, where};
+actors::placement without_losses(actors::placement where, const losses& lost) {
+  for (const auto& together : lost)
+    where = without_ranks(where, together);
+  return where;
 }
 
-std::string start_anew(const restart_recipe& recipe, int lost, const std::vector<int>& replicas) {
-  // Rank 0's old self answers until it has gone the same way; it takes less than this.
-  constexpr auto patience = 5s;
-  const auto until = std::chrono::steady_clock::now() + patience;
-  if (recipe.where.rank != 0)
-    while (std::chrono::steady_clock::now() < until && answers(recipe.where.master, recipe.where.port))
-      std::this_thread::sleep_for(50ms);
-  std::fflush(nullptr);
-  auto arguments = recipe.arguments;
-  auto variables = variables_of(recipe, lost, replicas);
-  transport::bind_to(recipe.cores);
-  ::execve("/proc/self/exe", pointers(arguments).data(), pointers(variables).data());
-  return std::strerror(errno);
-}
-
-std::vector<int> remaining_replicas() {
-  const char* text = std::getenv(replicas_variable);
-  std::vector<int> replicas;
-  if (text == nullptr) return replicas;
-  std::istringstream in(text);
-  for (std::string number; std::getline(in, number, ',');)
-    replicas.push_back(std::atoi(number.c_str()));
-  return replicas;
-}
-
-std::string lost_before() {
-  const char* text = std::getenv(lost_variable);
-  return text == nullptr ? "" : text;
-}
-
-void shrink_pipeline(const std::vector<int>& replicas, actors::run_options& run) {
-  const bool same_stages = replicas.size() == run.replicas.size();
-  run.replicas = replicas;
-  run.ranks.clear();
+void shrink_pipeline(const actors::placement& left, actors::run_options& run) {
+  const bool same_stages = left.rank_of.size() == run.replicas.size();
+  run.ranks = left.rank_of;
+  run.replicas.clear();
+  for (const auto& stage : left.rank_of)
+    run.replicas.push_back(static_cast<int>(stage.size()));
   // Credits were chosen for other replica counts, which may not even allow them.
   if (run.in_flight.kind == planner::in_flight_spec::mode::given) run.in_flight = {};
   if (same_stages) return;
   run.cuts.clear();
   run.recompute.clear();
+}
+
+restart_recipe make_restart_recipe(const transport::launch& where) {
+  restart_recipe recipe{own_arguments(), transport::cores_of_rank(0, 1), where, lost_before(), {}};
+  if (const char* text = std::getenv(hosts_variable)) recipe.hosts = parse_counts(hosts_variable, text, 0);
+  if (std::ssize(recipe.hosts) != where.size) recipe.hosts.clear();
+  return recipe;
+}
+
+std::vector<int> hosts_of(const std::vector<transport::member>& members) {
+  std::vector<int> hosts;
+  for (const auto& m : members)
+    hosts.push_back(static_cast<int>(std::ranges::find(members, m.host_identity, &transport::member::host_identity) -
+                                     members.begin()));
+  return hosts;
+}
+
+std::string start_anew(const restart_recipe& recipe, const std::vector<int>& lost) try {
+  auto arguments = recipe.arguments;
+  auto variables = variables_of(recipe, lost);
+  transport::bind_to(recipe.cores);
+  const held_signals hold;
+  if (signal_guard::exit_code() != 0) return "";
+  keep_few_descriptors();
+  ::execve("/proc/self/exe", pointers(arguments).data(), pointers(variables).data());
+  return std::strerror(errno);
+} catch (const std::exception& e) {
+  return e.what();
 }
 
 } // namespace penstock::apps

@@ -1,39 +1,54 @@
-// Going on without a lost process: the others start themselves anew, one fewer, from the last complete checkpoint.
+// Going on without lost processes: the others start themselves anew, fewer, from the last complete checkpoint.
 #pragma once
 
-#include "actors/ranks/job.hpp"
+#include "actors/policy/placement.hpp"
 #include "actors/run_options.hpp"
+#include "transport/control/control_plane.hpp"
 #include "transport/launch/launch.hpp"
 
+#include <string>
 #include <vector>
 
 namespace penstock::apps {
 
-/// Stage replicas that remain when a rank's are gone. Stages that lose all of them are left out: the others share their
-/// layers. Empty when nothing remains.
-std::vector<int> without_rank(const actors::placement& where, int lost);
+/// Ranks that were lost together, ascending, by the numbers of the job that lost them; the oldest loss first.
+using losses = std::vector<std::vector<int>>;
 
-/// What starts anew: kept from the moment that a job is joined, since nothing of it may be asked for when things fail.
+/// What start_anew tells this process; empty in a job that has lost nobody. Throws usage_error when the variable holds
+/// something else.
+losses lost_before();
+/// For the log: "rank 2, then ranks 1, 3".
+std::string text_of(const losses& lost);
+/// The processes of the job before any were lost, when there are now so many.
+int processes_before(const losses& lost, int processes);
+
+/// What is left of a pipeline, in the numbers of the ranks that are left. An idle rank takes a lost one's place. Else
+/// its replicas are gone, and a stage that has lost all of them leaves its layers to the others. No stages when nothing
+/// is left.
+actors::placement without_ranks(const actors::placement& where, const std::vector<int>& lost);
+/// The same after one loss after the other.
+actors::placement without_losses(actors::placement where, const losses& lost);
+
+/// Makes a hand-made or planned pipeline that one: cuts and recomputation are kept where the number of stages is, a
+/// list of credits never.
+void shrink_pipeline(const actors::placement& left, actors::run_options& run);
+
+/// What starts anew: kept from before a job is joined, since nothing of it may be asked for when things fail.
 struct restart_recipe {
   std::vector<std::string> arguments; ///< of this process, without who it is
   std::vector<int> cores;             ///< that it had before it bound itself
-  std::vector<transport::member> members;
   transport::launch where;
+  losses lost;            ///< before
+  std::vector<int> hosts; ///< by rank, equal for ranks of one host; empty when not known
 };
-restart_recipe make_restart_recipe(const transport::launch& where, const std::vector<transport::member>& members);
+restart_recipe make_restart_recipe(const transport::launch& where);
+/// Numbers for restart_recipe::hosts.
+std::vector<int> hosts_of(const std::vector<transport::member>& members);
 
-/// Replaces this process by one of the smaller job, under the same process id; `replicas` is the hand-made pipeline that
-/// is left (empty: the plan is sought anew). The others wait until rank 0's old self has gone. Returns only when the
-/// system refuses, with the reason.
-std::string start_anew(const restart_recipe& recipe, int lost, const std::vector<int>& replicas);
-
-/// What start_anew left for this process: the replicas that remain; empty in a job that has lost nobody.
-std::vector<int> remaining_replicas();
-/// The ranks that were lost before, for the log: "rank 2".
-std::string lost_before();
-
-/// Makes a hand-made or planned pipeline one of those replicas: cuts and recomputation are kept where the number of
-/// stages is, a list of credits never.
-void shrink_pipeline(const std::vector<int>& replicas, actors::run_options& run);
+/// Replaces this process, under the same process id, by one of the job without those ranks (ascending; neither this one
+/// nor rank 0). Any thread. Only standard input, output, error and the secret's descriptor stay open, and signals that
+/// come meanwhile reach the new program. Returns only when a signal had come before, with "", or when the system
+/// refuses, with the reason.
+std::string start_anew(const restart_recipe& recipe, const std::vector<int>& lost);
 
 } // namespace penstock::apps

@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <sched.h>
 
 namespace penstock::test {
 namespace {
@@ -141,6 +142,43 @@ TEST(Launch, LeavesTheOthersTimeToEndByThemselves) {
   EXPECT_EQ(result.output, "saved\n");
 }
 
+// One that is stopped would not hear that it is to end, and cannot end by itself.
+TEST(Launch, DoesNotWaitForAStoppedRankOnceTheJobHasFailed) {
+  const temporary_folder folder;
+  const auto result =
+      launched({"-np", "3", "--grace", "3000"},
+               "[ $PENSTOCK_RANK = 1 ] && kill -STOP $$; [ $PENSTOCK_RANK = 2 ] && exit 7; : " + mark_of(folder));
+  EXPECT_EQ(result.exit_code, 7) << result.errors;
+  EXPECT_THAT(running_with(mark_of(folder)), IsEmpty());
+}
+
+TEST(Launch, KillsThoseItHasStartedWhenItCannotStartMore) {
+  const temporary_folder folder;
+  auto command = launch({"-np", "100"}, "sleep 1000; : " + mark_of(folder));
+  command.insert(command.begin(), {"sh", "-c", "ulimit -n 64; exec \"$0\" \"$@\""});
+  const auto result = run_process(command, patience);
+  EXPECT_EQ(result.exit_code, 1);
+  ASSERT_FALSE(result.error_lines().empty());
+  EXPECT_THAT(result.error_lines().back(), AllOf(HasSubstr(" of 100: cannot make a pipe"), HasSubstr("Too many open")));
+  EXPECT_TRUE(come_to_nothing(mark_of(folder)));
+}
+
+TEST(Launch, WarnsOfMoreRanksThanCoresCanBear) {
+  cpu_set_t all;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (std::size_t core = 0; CPU_COUNT(&one) == 0; ++core)
+    if (CPU_ISSET(core, &all)) CPU_SET(core, &one);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0); // for the launcher, which inherits it
+  const auto crowd = launched({"-np", "5"}, "exit 0");
+  const auto few = launched({"-np", "4"}, "exit 0");
+  ASSERT_EQ(::sched_setaffinity(0, sizeof all, &all), 0);
+  EXPECT_EQ(crowd.exit_code, 0);
+  EXPECT_EQ(crowd.errors, "penstock launch: warning: 5 ranks on this machine, cores for them: 1\n");
+  EXPECT_EQ(few.errors, "");
+}
+
 TEST(Launch, KeepsTheCodeOfAUsageErrorAndDoesNotRestartIt) {
   const auto result = launched({"-np", "2", "--restart", "3"}, "echo try; echo 'app: --x: unknown' >&2; exit 2");
   EXPECT_EQ(result.exit_code, 2);
@@ -183,12 +221,51 @@ TEST(LaunchSignals, ASecondInterruptKills) {
   EXPECT_EQ(job.finish(patience).exit_code, 130);
 }
 
+struct stop {
+  const char* about;
+  int signal;
+  int exit_code;
+};
+
+class LaunchStop : public testing::TestWithParam<stop> {};
+
+TEST_P(LaunchStop, EndsTheJobWithItsCode) {
+  const temporary_folder folder;
+  process job(launch({"-np", "2"}, "trap 'exit 130' INT; trap 'exit 143' TERM; touch r$PENSTOCK_RANK; "
+                                   "while :; do sleep 0.05; done"),
+              {.folder = folder.path()});
+  ASSERT_TRUE(both_are_there(job, folder));
+  job.send(GetParam().signal);
+  const auto result = job.finish(patience);
+  EXPECT_EQ(result.exit_code, GetParam().exit_code);
+  EXPECT_THAT(result.errors, Not(HasSubstr("penstock"))); // shells speak of what the signal ended inside them
+}
+
+TEST_P(LaunchStop, KillsThoseThatDoNotEndInTime) {
+  const temporary_folder folder;
+  process job(launch({"-np", "2", "--stop-grace", "0.2"},
+                     "trap '' INT TERM; touch r$PENSTOCK_RANK; while :; do sleep 0.05; done; : " + mark_of(folder)),
+              {.folder = folder.path()});
+  ASSERT_TRUE(both_are_there(job, folder));
+  job.send(GetParam().signal);
+  const auto result = job.finish(patience);
+  EXPECT_EQ(result.exit_code, GetParam().exit_code);
+  EXPECT_THAT(result.error_lines(),
+              ElementsAre(AllOf(HasSubstr("2 of 2 ranks have not ended within 200 ms"), HasSubstr("--stop-grace"))));
+  EXPECT_THAT(running_with(mark_of(folder)), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, LaunchStop,
+                         testing::Values(stop{"Interrupt", SIGINT, 130}, stop{"Term", SIGTERM, 143},
+                                         stop{"HangUp", SIGHUP, 143}),
+                         [](const auto& each) { return each.param.about; });
+
 TEST(LaunchSignals, GiveAWrappedProgramTimeToEnd) {
   const temporary_folder folder;
-  // The outer shell dies of the signal at once; the inner one has something to save.
+  // The outer shell dies of the signal at once; the inner one has something to save, for longer than --grace.
   const std::string inner = "trap \"sleep 0.3; echo saved > s\\$PENSTOCK_RANK; exit 143\" TERM; touch r$PENSTOCK_RANK; "
                             "while :; do sleep 0.05; done";
-  process job(launch({"-np", "2"}, "sh -c '" + inner + "'; :"), {.folder = folder.path()});
+  process job(launch({"-np", "2", "--grace", "0.1"}, "sh -c '" + inner + "'; :"), {.folder = folder.path()});
   ASSERT_TRUE(both_are_there(job, folder));
   job.send(SIGTERM);
   EXPECT_EQ(job.finish(patience).exit_code, 143);
@@ -249,6 +326,14 @@ TEST(LaunchShrink, GoesOnWithoutALostRank) {
               ElementsAre("penstock launch: rank 1 was killed by signal 9 (Killed); the others go on"));
 }
 
+TEST(LaunchShrink, LeavesAStoppedRankBehind) {
+  const temporary_folder folder;
+  const auto result =
+      launched({"-np", "2", "--on-loss", "shrink"}, "[ $PENSTOCK_RANK = 1 ] && kill -STOP $$; : " + mark_of(folder));
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(running_with(mark_of(folder)), IsEmpty());
+}
+
 TEST(LaunchShrink, EndsWithRankZero) {
   const auto result = launched({"-np", "2", "--on-loss", "shrink", "--grace", "0"},
                                "[ $PENSTOCK_RANK = 0 ] && exit 9; exec sleep 1000");
@@ -302,6 +387,7 @@ INSTANTIATE_TEST_SUITE_P(
                     refusal{"Tag", {"-np", "1", "--tag-output", "maybe", "--", "true"}, "yes or no"},
                     refusal{"Port", {"-np", "1", "--port", "65536", "--", "true"}, "--port"},
                     refusal{"Grace", {"-np", "1", "--grace", "-1", "--", "true"}, "--grace"},
+                    refusal{"StopGrace", {"-np", "1", "--stop-grace", "x", "--", "true"}, "--stop-grace"},
                     refusal{"Unknown", {"-np", "1", "--host", "a", "--", "true"}, "--hosts"}),
     [](const auto& each) { return each.param.about; });
 
@@ -318,7 +404,8 @@ TEST(LaunchPort, InUseIsAFailure) {
 TEST(LaunchHelp, IsPrintedWithoutAProgram) {
   const auto result = run_process(program("penstock", {"launch", "--help"}), patience);
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* option : {"-np", "--hosts", "--ssh", "--restart", "--on-loss", "--grace", "--port", "--tag-output"})
+  for (const char* option :
+       {"-np", "--hosts", "--ssh", "--restart", "--on-loss", "--grace", "--stop-grace", "--port", "--tag-output"})
     EXPECT_THAT(result.output, HasSubstr(option));
 }
 

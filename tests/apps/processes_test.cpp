@@ -1,10 +1,12 @@
-// The apps in several processes, started by `penstock launch`: the same bits as one process over every transport, and an
-// end for all when one of them ends.
+// The apps in several processes, started by `penstock launch`: the same bits as one process over every transport, and
+// an end for all when one of them ends.
 #include "tests/apps/programs.hpp"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include <csignal>
+#include <filesystem>
 #include <numeric>
 
 namespace penstock::test {
@@ -68,11 +70,107 @@ INSTANTIATE_TEST_SUITE_P(
                       layout{"data-parallel", "4", 4, "shm"}, layout{"data-parallel", "2", 2, "tcp"},
                       layout{"2bw", "2,1", 3, "shm", "4"}, layout{"pipedream-vertical-sync", "2,2", 4, "tcp"}),
     [](const auto& of) {
-      auto name = of.param.schedule + of.param.replicas + "on" + std::to_string(of.param.processes) +
-                  of.param.transport;
+      auto name =
+          of.param.schedule + of.param.replicas + "on" + std::to_string(of.param.processes) + of.param.transport;
       std::erase_if(name, [](char c) { return c == '-' || c == ','; });
       return name;
     });
+
+struct stray_signal {
+  int rank;
+  int signal;
+  int exit_code;
+};
+
+class SignalToOneRank : public ::testing::TestWithParam<stray_signal> {};
+
+TEST_P(SignalToOneRank, EndsTheWholeJobInOrderWithTheSignalsCode) {
+  const temporary_folder folder;
+  std::vector<std::string> command{"sh", "-c", "echo $$ > pid$PENSTOCK_RANK; exec \"$0\" \"$@\""};
+  const auto lenet = tiny_lenet(
+      {"--stages", "2", "--epochs", "20000", "--eval-every", "-1", "--metrics", "m.jsonl", "--checkpoint", "c"});
+  command.insert(command.end(), lenet.begin(), lenet.end());
+  process job(launched(2, command), {.folder = folder.path()});
+  ASSERT_TRUE(job.wait_for_text(folder / "m.jsonl", R"("step":20,)", patience));
+  ::kill(std::stoi(read_text(folder / ("pid" + std::to_string(GetParam().rank)))), GetParam().signal);
+  const auto result = job.finish(patience);
+  EXPECT_EQ(result.exit_code, GetParam().exit_code) << result.errors;
+  EXPECT_THAT(result.output, HasSubstr("interrupted: "));
+  EXPECT_EQ(summary_of(folder / "m.jsonl").at("end"), "interrupted");
+  EXPECT_FALSE(std::filesystem::is_empty(folder / "c"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Processes, SignalToOneRank,
+                         ::testing::Values(stray_signal{0, SIGINT, 130}, stray_signal{1, SIGINT, 130},
+                                           stray_signal{0, SIGTERM, 143}, stray_signal{1, SIGTERM, 143}),
+                         [](const auto& each) {
+                           return std::string(each.param.signal == SIGINT ? "Interrupt" : "Term") + "Rank" +
+                                  std::to_string(each.param.rank);
+                         });
+
+// Each rank in a folder of its own, as on hosts that share none.
+class ProcessesApart : public ::testing::Test {
+public:
+  temporary_folder folder;
+  void SetUp() override {
+    for (const auto* rank : {"0", "1"})
+      std::filesystem::create_directory(folder / rank);
+  }
+  std::vector<std::string> command(const std::string& before, const std::vector<std::string>& more) const {
+    std::vector<std::string> all{"/bin/sh", "-c", "cd $0/$PENSTOCK_RANK; " + before + " exec \"$@\"", folder.path()};
+    auto app = tiny_lenet({"--stages", "2", "--batch", "8", "--checkpoint", "c", "--metrics", "m.jsonl"});
+    app.insert(app.end(), more.begin(), more.end());
+    all.insert(all.end(), app.begin(), app.end());
+    return all;
+  }
+};
+
+TEST_F(ProcessesApart, ARestartGoesOnFromTheCheckpointThatRankZeroSees) {
+  const std::string die_once = "if [ $PENSTOCK_RANK$PENSTOCK_RESTARTS = 10 ]; then"
+                               " (until [ -e $0/0/c/latest ]; do sleep 0.02; done; kill -9 $$) & fi;";
+  auto all = program("penstock", {"launch", "-np", "2", "--restart", "1", "--"});
+  const auto one = command(die_once, {"--epochs", "40", "--eval-every", "-1", "--checkpoint-every", "10"});
+  all.insert(all.end(), one.begin(), one.end());
+  const auto result = run_process(all, patience);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.output, HasSubstr("resumed after step"));
+}
+
+TEST_F(ProcessesApart, WhatLiesInTheCheckpointFolderOfAnotherRankIsNobodysConcern) {
+  ASSERT_EQ(run_process(tiny_lenet({"--steps", "1", "--checkpoint", folder / "1/c"}), patience).exit_code, 0);
+  const auto result = run_process(launched(2, command("", {"--steps", "2"})), patience);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+}
+
+TEST(ProcessesOptions, RankZeroTellsHowAllPairsReachEachOther) {
+  const auto command = tiny_lenet({"--replicas", "2,1", "--steps", "2", "--transport", "tcp"});
+  const auto r = run_process(launched(3, command), patience,
+                             {.variables = {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}});
+  EXPECT_EQ(r.exit_code, 0) << r.errors;
+  EXPECT_THAT(r.output, HasSubstr("3 processes, started by penstock launch; not used: Slurm's rank 0 of 1\n"));
+  EXPECT_THAT(r.output, HasSubstr(": ranks 0-2, process"));
+  EXPECT_THAT(r.output, HasSubstr("  all pairs: tcp over lo\n"));
+}
+
+TEST(ProcessesOptions, OneProcessSaysWhichOtherLauncherItDoesNotHeed) {
+  const auto r = run_process(tiny_lenet({"--steps", "1"}), patience,
+                             {.variables = {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}});
+  EXPECT_EQ(r.exit_code, 0) << r.output;
+  EXPECT_EQ(r.errors, "lenet: one process, started by torchrun; not used: PMI's rank 1 of 2\n");
+}
+
+TEST(ProcessesOptions, OnlyRankZeroNeedsTheWeightsFile) {
+  const temporary_folder folder;
+  ASSERT_EQ(run_process(tiny_lenet({"--steps", "1", "--save-weights", folder / "w"}), patience).exit_code, 0);
+  std::filesystem::create_directory(folder / "0");
+  std::filesystem::create_directory(folder / "1");
+  std::filesystem::rename(folder / "w", folder / "0" / "w");
+  std::vector<std::string> command{"sh", "-c", "cd $PENSTOCK_RANK; exec \"$0\" \"$@\""};
+  const auto lenet = tiny_lenet({"--stages", "2", "--steps", "2", "--weights", "w"});
+  command.insert(command.end(), lenet.begin(), lenet.end());
+  const auto r = run_process(launched(2, command), patience, {.folder = folder.path()});
+  EXPECT_EQ(r.exit_code, 0) << r.errors;
+}
 
 TEST(ProcessesOptions, TooManyProcessesAreRefusedInOneLine) {
   const auto r = run_process(launched(3, tiny_lenet({"--stages", "2"})), patience);
@@ -98,10 +196,9 @@ TEST(ProcessesOptions, AFailureOnAnotherRankIsToldOnceByRankZero) {
 
 TEST(ProcessesOptions, APlanFoundInAJobIsRunByIt) {
   const temporary_folder folder;
-  const auto r = run_process(
-      launched(2, program("lenet", {"--synthetic-samples", "64", "--batch", "16", "--plan", "auto", "--save-plan",
-                                    folder / "p.json"})),
-      patience);
+  const auto r = run_process(launched(2, program("lenet", {"--synthetic-samples", "64", "--batch", "16", "--plan",
+                                                           "auto", "--save-plan", folder / "p.json"})),
+                             patience);
   ASSERT_EQ(r.exit_code, 0) << r.errors << r.output;
   EXPECT_THAT(r.output, HasSubstr("link between ranks 0 and 1"));
   EXPECT_THAT(read_text(folder / "p.json"), HasSubstr("cpu:0"));

@@ -1,10 +1,13 @@
 // Waits for whatever happens to the ranks, passes on what they say and what the user wants, and ends what must end.
 #include "tools/launch/job.hpp"
 
+#include "kernels/check.hpp"
 #include "tools/launch/starter.hpp"
+#include "transport/control/words.hpp"
 
 #include <algorithm>
 #include <csignal>
+#include <exception>
 #include <poll.h>
 #include <unistd.h>
 
@@ -14,11 +17,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto time_after_term = 1s; ///< a rank whose job is lost has nothing to save
-constexpr auto time_after_kill = 2s; ///< for the kill to travel to other hosts
-constexpr auto time_to_die = 5s;     ///< a process that hangs in the kernel outlives even SIGKILL
+constexpr auto time_after_term = 1s;     ///< a rank whose job is lost has nothing to save
+constexpr auto time_after_kill = 2s;     ///< for the kill to travel to other hosts
+constexpr auto time_to_die = 5s;         ///< a process that hangs in the kernel outlives even SIGKILL
 constexpr auto time_for_stragglers = 3s; ///< that a shrunk job has done without
-constexpr auto same_request = 100ms; ///< some senders signal a process and its group: that is not a second request
+constexpr auto same_request = 100ms;     ///< some senders signal a process and its group: that is not a second request
 constexpr auto longest_look = 500ms;
 constexpr int usage_code = 2;
 
@@ -36,23 +39,37 @@ job::~job() {
 }
 
 job_result job::run(int restarts) {
-  start(restarts);
+  std::exception_ptr not_started;
+  try {
+    start(restarts);
+  } catch (const error&) {
+    not_started = std::current_exception();
+    send_to_all(SIGKILL);
+    enter(force::killed, time_after_kill);
+  }
   while (!is_over()) {
     wait_for_something();
     take_signals();
     notice_ends();
+    kill_stopped();
     push();
-    errors_.passed(clock::now(), force_ != force::none);
+    errors_.passed(clock::now(), force_ > force::stopping);
   }
-  return finish();
+  auto result = finish();
+  if (not_started) std::rethrow_exception(not_started);
+  return result;
 }
 
 void job::start(int restarts) {
   const starter starter(options_, places_, restarts);
   for (std::size_t r = 0; r < places_.size(); ++r) {
-    ranks_.push_back(starter.start(
-        places_[r], [this, r](const std::string& line) { print(STDOUT_FILENO, r, line); },
-        [this, r](std::string line) { errors_.said(r, std::move(line), clock::now()); }));
+    try {
+      ranks_.push_back(starter.start(
+          places_[r], [this, r](const std::string& line) { print(STDOUT_FILENO, r, line); },
+          [this, r](std::string line) { errors_.said(r, std::move(line), clock::now()); }));
+    } catch (const error& e) {
+      throw error("launch: rank " + std::to_string(r) + " of " + std::to_string(places_.size()) + ": " + e.what());
+    }
     guard_.watch(ranks_[r].group());
     watched_.insert(ranks_[r].group());
   }
@@ -88,6 +105,7 @@ void job::take_signals() {
       ended_by_user_ = signal;
       user_spoke_ = clock::now();
       send_to_all(signal);
+      if (force_ == force::none) enter(force::stopping, options_.stop_grace);
     } else if (force_ < force::killed && (signal != ended_by_user_ || clock::now() - user_spoke_ > same_request)) {
       send_to_all(SIGKILL);
       enter(force::killed, time_after_kill);
@@ -115,7 +133,6 @@ void job::notice_ends() {
 
 void job::judge(rank_process& rank) {
   const auto& how = *rank.how_it_ended();
-  last_end_ = clock::now();
   if (rank.is_gone()) {
     rank.output.drain();
     rank.errors.drain();
@@ -131,7 +148,8 @@ void job::judge(rank_process& rank) {
     return;
   }
   first_failed_ = static_cast<std::size_t>(rank.where().rank);
-  if (force_ == force::none) enter(force::patience, options_.grace);
+  if (force_ <= force::stopping)
+    enter(force::patience, std::min<clock::duration>(options_.grace, deadline_ - clock::now()));
 }
 
 bool job::is_users_doing(const ending& how) const {
@@ -139,8 +157,15 @@ bool job::is_users_doing(const ending& how) const {
 }
 
 bool job::can_go_on_without(const rank_process& rank) const {
-  return options_.when_lost == on_loss::shrink && rank.where().rank != 0 && ranks_.front().is_running() &&
-         rank.how_it_ended()->code() != usage_code && ended_by_user_ == 0;
+  return force_ < force::killed && options_.when_lost == on_loss::shrink && rank.where().rank != 0 &&
+         ranks_.front().is_running() && rank.how_it_ended()->code() != usage_code && ended_by_user_ == 0;
+}
+
+// A stopped rank hears nothing and saves nothing, and the job is decided without it.
+void job::kill_stopped() {
+  if (!first_failed_ && !is_done_) return;
+  for (auto& rank : ranks_)
+    if (rank.is_stopped()) rank.send(SIGKILL);
 }
 
 void job::push() {
@@ -148,6 +173,13 @@ void job::push() {
   switch (force_) {
   case force::none:
   case force::given_up:
+    break;
+  case force::stopping:
+    say(std::to_string(left()) + " of " + std::to_string(ranks_.size()) + " ranks have not ended within " +
+        transport::text_of(options_.stop_grace) + " after signal " + std::to_string(ended_by_user_) +
+        " (--stop-grace): killed");
+    send_to_all(SIGKILL);
+    enter(force::killed, time_after_kill);
     break;
   case force::patience:
     send_to_all(SIGTERM);
@@ -175,11 +207,16 @@ void job::enter(force next, clock::duration limit) {
 
 bool job::is_over() const {
   if (!is_anything_left_ || force_ == force::given_up) return true;
-  return !is_anyone_running() && (force_ >= force::killed || clock::now() > last_end_ + options_.grace);
+  return !is_anyone_running() && force_ >= force::killed;
 }
 
 bool job::is_anyone_running() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& r) { return r.is_running(); });
+}
+
+std::size_t job::left() {
+  return static_cast<std::size_t>(
+      std::count_if(ranks_.begin(), ranks_.end(), [](auto& rank) { return !rank.is_gone(); }));
 }
 
 job_result job::finish() {

@@ -39,17 +39,19 @@ public:
 
 private:
   // How much is done to end a job that must end; each step has a deadline.
-  enum class force { none, patience, asked, killed, killed_here, given_up };
+  enum class force { none, stopping, patience, asked, killed, killed_here, given_up };
 
   void start(int restarts);
   void wait_for_something();
   void take_signals();
   void notice_ends();
   void judge(rank_process& rank);
+  void kill_stopped();
   void push();
   void enter(force next, clock::duration limit);
   bool is_over() const;
   bool is_anyone_running() const;
+  std::size_t left(); ///< ranks that run or have left something behind here
   job_result finish();
 
   bool is_users_doing(const ending& how) const;
@@ -69,9 +71,8 @@ private:
   last_words errors_;
   force force_ = force::none;
   clock::time_point deadline_ = clock::time_point::max();
-  clock::time_point last_end_;
   std::optional<std::size_t> first_failed_;
-  bool is_done_ = false; ///< rank 0 of a job that may shrink has ended in order
+  bool is_done_ = false;  ///< rank 0 of a job that may shrink has ended in order
   int ended_by_user_ = 0; ///< the signal
   clock::time_point user_spoke_;
 };

@@ -15,6 +15,7 @@ namespace penstock::tools::launcher {
 
 namespace {
 
+// Of one job; each rank of this machine takes the launcher two descriptors and several threads of the system's.
 constexpr int most_ranks = 4096;
 
 [[noreturn]] void refuse(const std::string& option, const std::string& found, const std::string& wanted) {
@@ -39,6 +40,10 @@ bool is_program(const std::filesystem::path& file) {
   return std::filesystem::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0;
 }
 
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
 // mpirun's spelling, which is no option of the usual form.
 std::string respelled(const std::string& argument) {
   return argument == "-np" ? "--np" : argument.starts_with("-np=") ? "-" + argument : argument;
@@ -57,19 +62,25 @@ std::optional<launch_options> read_options(std::span<const std::string> argument
   std::string loss = "end";
   std::string tag = "yes";
   double grace = 3;
+  double stop_grace = 60;
   apps::command_line line("penstock launch",
                           "penstock launch -np N [options] -- PROGRAM [arguments]: runs N ranks of a "
                           "program as one job.");
-  line.whole("-n,--np", options.ranks, 0, "Ranks; -np N is the same [one a slot of --hosts]");
+  line.whole("-n,--np", options.ranks, 0,
+             "Ranks, at most " + std::to_string(most_ranks) + "; -np N is the same [one a slot of --hosts]");
   line.text("--hosts", hosts, "LIST", "host[:slots],…: ranks fill them in order [this machine]");
   line.text("--ssh", ssh, "COMMAND", "COMMAND HOST TEXT runs a shell's text on a host [ssh, which must not ask]");
   line.whole("--restart", options.restarts, 0, "Start again after a failure, at most so often");
   line.text("--on-loss", loss, "WHAT", "end or shrink: go on without a lost rank (not rank 0)");
   line.real("--grace", grace, 0, 86400, "Seconds that the other ranks have to end after a failure");
+  line.real("--stop-grace", stop_grace, 0, 86400,
+            "Seconds that the ranks have to finish and checkpoint after a signal; then they are killed");
   line.whole("--port", options.port, 0, "Where rank 0 listens [a free one]");
   line.text("--tag-output", tag, "yes|no", "Put [rank] before the lines of several ranks");
-  line.footer("Rank 0's output passes unchanged. SIGINT, SIGTERM and SIGUSR1 reach every rank; a second SIGINT or\n"
-              "SIGTERM kills. The exit code is that of the first rank that failed, 128 + n where signal n ended it.");
+  line.footer(
+      "Rank 0's output passes unchanged. SIGINT, SIGTERM and SIGUSR1 reach every rank; a second SIGINT or\n"
+      "SIGTERM kills. The exit code is that of the first rank that failed, 128 + n where signal n ended it; 130 or\n"
+      "143 where SIGINT or SIGTERM to the launcher did.");
   const bool wants_help =
       std::find(own.begin(), own.end(), "--help") != own.end() || std::find(own.begin(), own.end(), "-h") != own.end();
   if (dashes == arguments.end() && !wants_help)
@@ -91,7 +102,8 @@ std::optional<launch_options> read_options(std::span<const std::string> argument
   if (options.ssh.empty()) refuse("--ssh", ssh, "a command");
   options.when_lost = yes_or_no("--on-loss", loss, "shrink", "end") ? on_loss::shrink : on_loss::end;
   options.is_tagged = yes_or_no("--tag-output", tag, "yes", "no");
-  options.grace = std::chrono::milliseconds(static_cast<std::int64_t>(grace * 1000));
+  options.grace = milliseconds(grace);
+  options.stop_grace = milliseconds(stop_grace);
   return options;
 }
 

@@ -19,8 +19,9 @@ struct launch_options {
   std::vector<std::string> ssh;  ///< words before the host's name
   int restarts = 0;
   on_loss when_lost = on_loss::end;
-  std::chrono::milliseconds grace{};
-  int port = 0; ///< 0: a free one
+  std::chrono::milliseconds grace{};      ///< after a failure
+  std::chrono::milliseconds stop_grace{}; ///< after a signal to the launcher
+  int port = 0;                           ///< 0: a free one
   bool is_tagged = true;
   std::vector<std::string> command;
 };

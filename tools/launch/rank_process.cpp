@@ -56,6 +56,13 @@ bool rank_process::notice_end(leftover rest) {
   return true;
 }
 
+bool rank_process::is_stopped() const {
+  siginfo_t info{};
+  return is_running() && place_.is_here() &&
+         ::waitid(P_PID, static_cast<id_t>(process_), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == process_;
+}
+
 void rank_process::send(int signal) {
   if (place_.is_here()) {
     // Helpers of the rank that know nothing of SIGUSR1 would die of it. The others are for all: a shell that wraps the

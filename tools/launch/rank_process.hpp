@@ -37,6 +37,8 @@ public:
   /// Looks whether it has ended, without waiting. True once. What it has started and left behind here is killed with
   /// that, or spared for the time being.
   bool notice_end(leftover rest);
+  /// It runs, but something has stopped it (SIGSTOP). Always false for a rank on another host.
+  bool is_stopped() const;
   /// Reaches the rank and what it started, on its host. Only while it runs.
   void send(int signal);
   /// Kills the processes here, ssh's included.

@@ -134,7 +134,8 @@ pipe_ends starter::prepare_there(spawn_request& request, const place& where) con
       remote_command(options_.ssh, where.host, std::filesystem::current_path(), variables, options_.command);
   auto orders = open_pipe();
   const auto line = secret_ + "\n";
-  if (::write(orders.write.get(), line.data(), line.size()) != std::ssize(line)) fail("cannot hand over the secret");
+  if (::write(orders.write.get(), line.data(), line.size()) != std::ssize(line))
+    throw error(std::string("cannot hand over the secret: ") + std::strerror(errno));
   ::fcntl(orders.write.get(), F_SETFL, O_NONBLOCK);
   request.input = orders.read.get();
   return orders;

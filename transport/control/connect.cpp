@@ -2,6 +2,7 @@
 #include "transport/control/connect.hpp"
 
 #include "kernels/check.hpp"
+#include "transport/control/verdict.hpp"
 #include "transport/control/words.hpp"
 
 #include <algorithm>
@@ -68,7 +69,7 @@ std::optional<admitted_line> attempt::connect(const tcp::endpoint& address) {
     why = failed.message();
     return {};
   }
-  const auto line = std::make_shared<link>(std::move(socket), tls);
+  const auto line = std::make_shared<link>(std::move(socket), address, tls);
   failed = run(
       handshake_bound, [&](auto done) { line->stream().async_handshake(tls_stream::client, done); },
       [&] { line->cut(); });
@@ -96,8 +97,8 @@ std::optional<admitted_line> attempt::greet(const std::shared_ptr<link>& line) {
   line->open({.on_frame = [heard](frame f) { heard->frames.push_back(std::move(f)); },
               .on_closed = [heard] { heard->closed = true; },
               .on_garbage = [heard](const std::string& what) { heard->garbage = what; }},
-             {frame_kind::admitted, frame_kind::refused, frame_kind::failed, frame_kind::lost, frame_kind::welcome,
-              frame_kind::blob, frame_kind::message, frame_kind::pulse, frame_kind::all_left});
+             {frame_kind::admitted, frame_kind::refused, frame_kind::too_early, frame_kind::failed, frame_kind::lost,
+              frame_kind::welcome, frame_kind::blob, frame_kind::message, frame_kind::pulse, frame_kind::all_left});
   line->send(std::make_shared<const std::string>(encode(frame{.kind = frame_kind::hello, .payload = encode(own)})));
   while (heard->frames.empty() && !heard->closed && heard->garbage.empty() && clock::now() < deadline)
     network.run_one_until(deadline);
@@ -112,7 +113,11 @@ std::optional<admitted_line> attempt::greet(const std::shared_ptr<link>& line) {
   if (answer.kind == frame_kind::admitted)
     return admitted_line{line, decode_admission(answer.payload), {heard, &heard->frames}};
   line->cut();
-  if (answer.kind == frame_kind::failed || answer.kind == frame_kind::lost) throw error(answer.payload);
+  if (answer.kind == frame_kind::failed || answer.kind == frame_kind::lost) throw job_failed(failure_of(answer));
+  if (answer.kind == frame_kind::too_early) {
+    why = "it still belongs to the job before";
+    return {};
+  }
   throw error("[control] rank 0 at " + line->address() + " refuses this process: " + answer.payload);
 }
 

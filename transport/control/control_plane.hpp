@@ -1,6 +1,8 @@
 // What ranks tell each other besides tensors: who is there, what failed first, small blobs by name.
 #pragma once
 
+#include "kernels/check.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -21,13 +23,24 @@ struct member {
 
 /// Why the job ends: the first cause, the same for all ranks.
 struct job_failure {
-  int rank = -1;     ///< whose failure it is
-  bool lost = false; ///< the rank is gone or silent; else it reported by itself
-  std::string text;  ///< one line that names rank, host and what it was doing
+  int rank = -1;              ///< whose failure it is
+  bool lost = false;          ///< the rank is gone or silent; else it reported by itself
+  std::string text;           ///< one line that names rank, host and what it was doing
+  std::vector<int> also_lost; ///< ranks known to be lost at the same moment; text may not name them
+};
+
+/// What a wait on the control plane throws when the job has failed; what() is the cause's text.
+class job_failed : public error {
+public:
+  explicit job_failed(job_failure cause) : error(cause.text), cause_(std::move(cause)) {}
+  const job_failure& cause() const { return cause_; }
+
+private:
+  job_failure cause_;
 };
 
 /// One rank's line to all others, by way of rank 0. All functions may be called from any thread. Those that wait throw
-/// penstock::error with the first cause as soon as the job has failed, and when their deadline passes.
+/// job_failed with the first cause as soon as the job has failed, and penstock::error when their deadline passes.
 class control_plane {
 public:
   using message_handler = std::function<void(int from, std::string_view payload)>;

@@ -19,7 +19,7 @@ constexpr std::uint32_t bit_of(frame_kind kind) {
 }
 
 bool has_name(frame_kind kind) {
-  return kind == frame_kind::blob || kind == frame_kind::message;
+  return kind == frame_kind::blob || kind == frame_kind::message || kind == frame_kind::lost;
 }
 
 std::size_t body_limit(frame_kind kind) {
@@ -64,6 +64,7 @@ std::size_t payload_limit(frame_kind kind) {
   case frame_kind::all_left:
   case frame_kind::ping:
   case frame_kind::pong:
+  case frame_kind::too_early:
     return 0;
   }
   return 0;

@@ -25,8 +25,9 @@ enum class frame_kind : std::uint8_t {
   all_left,  ///< down: it is over for all
   ping,      ///< up: what does your clock say?
   pong,      ///< down: the answer
+  too_early, ///< down, the answer: this is still rank 0 of the job before; it will be another's soon
 };
-inline constexpr int frame_kinds = 14;
+inline constexpr int frame_kinds = 15;
 
 /// One frame. Fields that a kind has no use for are left as they are here.
 struct frame {
@@ -34,7 +35,7 @@ struct frame {
   int rank = -1;
   std::int64_t sent_ns = 0;     ///< ping, pong: the asking rank's clock
   std::int64_t answered_ns = 0; ///< pong: rank 0's clock
-  std::string name;             ///< blob, message
+  std::string name;             ///< blob, message; lost, down: also_lost (control/verdict.hpp)
   std::string payload;
 };
 

@@ -60,6 +60,7 @@ std::string encode(const hello& h) {
   put(bytes, h.protocol);
   put(bytes, static_cast<std::int32_t>(h.rank));
   put(bytes, static_cast<std::int32_t>(h.size));
+  put(bytes, static_cast<std::int32_t>(h.generation));
   put_member(bytes, h.who);
   put(bytes, static_cast<std::uint32_t>(h.facts.size()));
   for (const auto& [name, value] : h.facts) {
@@ -76,6 +77,7 @@ hello decode_hello(std::string_view bytes) {
   if (h.protocol != control_protocol) return h;
   h.rank = in.number<std::int32_t>();
   h.size = in.number<std::int32_t>();
+  h.generation = in.number<std::int32_t>();
   h.who = take_member(in);
   for (auto left = in.number<std::uint32_t>(); left > 0; --left) {
     auto name = in.text();

@@ -15,12 +15,13 @@ namespace penstock::transport {
 using named_facts = std::vector<std::pair<std::string, std::string>>;
 
 /// Names the meaning of every frame. A binary with another one is refused.
-inline constexpr std::uint32_t control_protocol = 1;
+inline constexpr std::uint32_t control_protocol = 2;
 
 struct hello {
   std::uint32_t protocol = control_protocol;
   int rank = 0;
   int size = 1;
+  int generation = 0; ///< join_options::generation
   member who;
   named_facts facts; ///< as comparable() made them
 };

@@ -2,6 +2,7 @@
 #include "transport/control/hub.hpp"
 
 #include "kernels/check.hpp"
+#include "transport/control/verdict.hpp"
 #include "transport/control/words.hpp"
 
 #include <algorithm>
@@ -16,10 +17,6 @@ std::string rank_text(int rank) {
 
 frame refusal(const std::string& why) {
   return {.kind = frame_kind::refused, .payload = one_line(why, max_text_bytes)};
-}
-
-frame verdict_frame(const job_failure& f) {
-  return {.kind = f.lost ? frame_kind::lost : frame_kind::failed, .rank = f.rank, .payload = f.text};
 }
 
 } // namespace
@@ -55,6 +52,9 @@ hub::answer hub::meet(const hello& h, time now) {
   if (h.protocol != control_protocol)
     return {refusal("it speaks control protocol " + std::to_string(h.protocol) + ", rank 0 speaks " +
                     std::to_string(control_protocol) + ": the binaries differ")};
+  if (h.generation > own_.generation) return {{.kind = frame_kind::too_early}};
+  if (h.generation < own_.generation)
+    return {refusal("it is a process of the job before ranks were lost, which has gone on without it")};
   if (h.rank < 0 || h.rank >= own_.size)
     return {refusal("there is no " + rank_text(h.rank) + " in a job of " + std::to_string(own_.size) + " ranks")};
   auto& state = ranks_[static_cast<std::size_t>(h.rank)];
@@ -66,7 +66,7 @@ hub::answer hub::meet(const hello& h, time now) {
     state.who = h.who;
     if (const auto difference = differing_fact(own_, h)) decide(h.rank, frame_kind::failed, *difference);
   }
-  if (verdict_) return {verdict_frame(*verdict_)};
+  if (verdict_) return {frame_of(*verdict_)};
   if (all_left_) return {refusal("the job is over")};
   state.admitted = true;
   watch_.heard(h.rank, now);
@@ -141,10 +141,13 @@ void hub::broken(int rank, const std::string& why) {
   decide(rank, frame_kind::failed, name_of(rank, true) + " sent what is no part of the control protocol: " + why);
 }
 
-void hub::decide(int rank, frame_kind how, std::string text) {
+void hub::decide(int rank, frame_kind how, std::string text, std::vector<int> also_lost) {
   if (verdict_ || all_left_) return;
-  verdict_ = job_failure{.rank = rank, .lost = how == frame_kind::lost, .text = one_line(text, max_text_bytes)};
-  send_(joined_but(-1), verdict_frame(*verdict_));
+  verdict_ = job_failure{.rank = rank,
+                         .lost = how == frame_kind::lost,
+                         .text = one_line(text, max_text_bytes),
+                         .also_lost = std::move(also_lost)};
+  send_(joined_but(-1), frame_of(*verdict_));
 }
 
 void hub::leave(int rank) {
@@ -178,27 +181,31 @@ void hub::blame_suspects(time now) {
 }
 
 void hub::give_up_joining() {
-  std::string missing;
-  int first = -1;
+  std::string names;
+  std::vector<int> missing;
   for (int r = 0; r < own_.size; ++r) {
     if (ranks_[static_cast<std::size_t>(r)].joined) continue;
-    missing += (missing.empty() ? "" : ", ") + std::to_string(r);
-    if (first < 0) first = r;
+    names += (missing.empty() ? "" : ", ") + std::to_string(r);
+    missing.push_back(r);
   }
-  const bool several = missing.find(',') != std::string::npos;
-  decide(first, frame_kind::lost,
-         (several ? "ranks " : "rank ") + missing + " never came: " + std::to_string(joined_but(-1).size()) + " of " +
-             std::to_string(own_.size) + " ranks were there after " + text_of(options_.join_deadline) +
-             (last_refusal_.empty() ? "" : "; last turned away: " + last_refusal_));
+  const int first = missing.front();
+  missing.erase(missing.begin());
+  auto text = (missing.empty() ? "rank " : "ranks ") + names + " never came: " + std::to_string(joined_but(-1).size()) +
+              " of " + std::to_string(own_.size) + " ranks were there after " + text_of(options_.join_deadline) +
+              (last_refusal_.empty() ? "" : "; last turned away: " + last_refusal_);
+  decide(first, frame_kind::lost, std::move(text), std::move(missing));
 }
 
 void hub::tick(time now) {
   if (verdict_ || all_left_) return;
   if (options_.silence) {
-    // One at most: the first decides.
-    for (const int rank : watch_.silent(now))
+    if (auto silent = watch_.silent(now); !silent.empty()) {
+      const int rank = silent.front();
+      silent.erase(silent.begin());
       decide(rank, frame_kind::lost,
-             name_of(rank, true) + " has said nothing for " + text_of(*options_.silence) + was_doing(rank));
+             name_of(rank, true) + " has said nothing for " + text_of(*options_.silence) + was_doing(rank),
+             std::move(silent));
+    }
     if (now >= next_pulse_ || told_ != ranks_[0].doing) {
       told_ = ranks_[0].doing;
       send_(joined_but(0), {.kind = frame_kind::pulse, .rank = 0, .payload = told_});

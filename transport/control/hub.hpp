@@ -36,8 +36,9 @@ public:
     frame reply;
     bool admitted = false; ///< from now on the caller passes on what this rank sends
   };
-  /// A process that knows the secret says who it is. Facts that differ from rank 0's fail the job; a rank that is taken
-  /// or does not exist is only refused. After answering an admitted rank the caller calls seated().
+  /// A process that knows the secret says who it is. Facts that differ from rank 0's fail the job; a rank that is
+  /// taken, does not exist or is of another generation is only refused. After answering an admitted rank the caller
+  /// calls seated().
   answer meet(const hello& h, time now);
   /// The answer to an admitted rank is on its way, so other frames may follow it.
   void seated(int rank);
@@ -74,7 +75,7 @@ private:
   std::string name_of(int rank, bool with_process) const;
   std::string was_doing(int rank) const;
   std::vector<int> joined_but(int rank) const;
-  void decide(int rank, frame_kind how, std::string text);
+  void decide(int rank, frame_kind how, std::string text, std::vector<int> also_lost = {});
   void leave(int rank);
   void suspect(int by, int peer, const std::string& what, time now);
   void blame_suspects(time now);

@@ -21,7 +21,11 @@ std::unique_ptr<control_plane> join_job(const launch& where, const join_options&
   }
   if (where.listening_socket < 0 && (where.port <= 0 || where.port > 65535))
     throw usage_error("rank 0's address has port " + std::to_string(where.port) + ", wanted 1 to 65535");
-  hello own{.rank = where.rank, .size = where.size, .who = this_member(), .facts = comparable(options.facts)};
+  hello own{.rank = where.rank,
+            .size = where.size,
+            .generation = options.generation,
+            .who = this_member(),
+            .facts = comparable(options.facts)};
   return where.rank == 0 ? lead_job(where, options, std::move(own)) : follow_job(where, options, std::move(own));
 }
 

@@ -15,13 +15,17 @@ struct join_options {
   /// "library"). In order.
   std::vector<std::pair<std::string, std::string>> facts;
   std::chrono::milliseconds join_deadline = 10s; ///< until all ranks are there
-  std::chrono::milliseconds silence = 5s;        ///< a rank that says nothing for so long is lost
+  /// How often this job has been made anew of what was left of it. Ranks of different generations do not mix: one that
+  /// comes early tries again until rank 0 is of its own, one that comes late is refused and harms nobody.
+  int generation = 0;
+  std::chrono::milliseconds silence = 5s;      ///< a rank that says nothing for so long is lost
   std::function<void(const std::string&)> log; ///< warnings (refused strangers), on the network's thread; may be empty
 };
 
 /// Rendezvous. Rank 0 listens on the launch's address (or on the socket it inherited) and keeps listening, since a
 /// stranger must be refused and not ignored; the others try until the deadline. Throws penstock::error with one line:
-/// which rank never came, which fact differs on which rank, a secret that does not match, a port in use.
+/// which rank never came, which fact differs on which rank (both as job_failed), a secret that does not match, a port
+/// in use.
 std::unique_ptr<control_plane> join_job(const launch& where, const join_options& options);
 
 } // namespace penstock::transport

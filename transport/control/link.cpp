@@ -17,9 +17,9 @@ std::string text_of(const asio::ip::tcp::endpoint& address) {
   return text.str();
 }
 
-link::link(asio::ip::tcp::socket socket, asio::ssl::context& tls) : stream_(std::move(socket), tls) {
+link::link(asio::ip::tcp::socket socket, const asio::ip::tcp::endpoint& other, asio::ssl::context& tls)
+    : stream_(std::move(socket), tls), address_(text_of(other)) {
   error_code ignored;
-  address_ = text_of(stream_.next_layer().remote_endpoint(ignored));
   stream_.next_layer().set_option(asio::ip::tcp::no_delay(true), ignored);
 }
 

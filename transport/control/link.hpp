@@ -23,7 +23,9 @@ public:
     std::function<void(const std::string&)> on_garbage; ///< the bytes are no frames; the connection is closed
   };
 
-  link(boost::asio::ip::tcp::socket socket, boost::asio::ssl::context& tls);
+  /// `other`: whom the socket is connected to. The socket itself forgets it once the other side has cut the connection.
+  link(boost::asio::ip::tcp::socket socket, const boost::asio::ip::tcp::endpoint& other,
+       boost::asio::ssl::context& tls);
 
   tls_stream& stream() { return stream_; }
   const std::string& address() const { return address_; } ///< the other side's, for messages

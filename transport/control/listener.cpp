@@ -68,19 +68,20 @@ void listener::wait() {
 // By hand, since Asio would let children inherit the connections.
 void listener::accept_some() {
   for (int i = 0; i < accepted_at_once; ++i) {
-    sockaddr_storage from{};
-    socklen_t size = sizeof from;
-    const int fd = ::accept4(door_.native_handle(), reinterpret_cast<sockaddr*>(&from), &size, SOCK_CLOEXEC);
+    tcp::endpoint from;
+    auto size = static_cast<socklen_t>(from.capacity());
+    const int fd = ::accept4(door_.native_handle(), from.data(), &size, SOCK_CLOEXEC);
     if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (fd < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (fd < 0) return pause(); // no descriptors or memory: the visitor stays at the door, which must not spin
+    from.resize(size);
     error_code failed;
     tcp::socket socket(network_);
-    socket.assign(from.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), fd, failed);
+    socket.assign(from.protocol(), fd, failed);
     if (failed)
       ::close(fd);
     else
-      receive(std::move(socket));
+      receive(std::move(socket), from);
   }
   wait();
 }
@@ -92,10 +93,11 @@ void listener::pause() {
   });
 }
 
-void listener::receive(tcp::socket socket) {
+void listener::receive(tcp::socket socket, const tcp::endpoint& from) {
   // A rank needs milliseconds, so the oldest visitor is the least likely to be one: it makes room for the newest.
   if (visitors_.size() >= most_visitors) turn_away(visitors_.begin()->second, "too many connections at once");
-  const auto v = std::make_shared<visitor>(next_number_++, std::make_shared<link>(std::move(socket), tls_), network_);
+  auto line = std::make_shared<link>(std::move(socket), from, tls_);
+  const auto v = std::make_shared<visitor>(next_number_++, std::move(line), network_);
   visitors_.emplace(v->number, v);
   v->timer.async_wait([this, v](const error_code& failed) {
     if (!failed) turn_away(v, "it has not said who it is within " + std::to_string(patience.count()) + " s");
@@ -123,7 +125,7 @@ void listener::greet(const std::shared_ptr<visitor>& v, const frame& hello) {
 }
 
 void listener::dismiss(const std::shared_ptr<link>& line, const frame& answer) {
-  report_(line->address(), answer.payload);
+  if (answer.kind != frame_kind::too_early) report_(line->address(), answer.payload);
   line->send(std::make_shared<const std::string>(encode(answer)));
   line->finish();
   for (const auto& [number, v] : visitors_) {

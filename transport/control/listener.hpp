@@ -34,7 +34,7 @@ public:
   void start();
   /// No new visitors; those that have not said hello are cut off, those that are being answered get their answer.
   void stop();
-  /// Tells a visitor why it is refused, and closes when it has heard it.
+  /// Tells a visitor why it is refused, and closes when it has heard it. One that is too early is not reported.
   void dismiss(const std::shared_ptr<link>& line, const frame& answer);
 
 private:
@@ -43,7 +43,7 @@ private:
   void wait();
   void accept_some();
   void pause();
-  void receive(boost::asio::ip::tcp::socket socket);
+  void receive(boost::asio::ip::tcp::socket socket, const boost::asio::ip::tcp::endpoint& from);
   void expect_hello(const std::shared_ptr<visitor>& v);
   void greet(const std::shared_ptr<visitor>& v, const frame& hello);
   void turn_away(const std::shared_ptr<visitor>& v, const std::string& why);

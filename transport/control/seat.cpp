@@ -3,6 +3,7 @@
 
 #include "kernels/check.hpp"
 #include "transport/control/hello.hpp"
+#include "transport/control/verdict.hpp"
 #include "transport/control/words.hpp"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ void seat::wait(lock& held, std::chrono::milliseconds deadline, const std::funct
   const auto done = [&] { return failure_.has_value() || ready(); };
   if (!changed_.wait_for(held, std::min<std::chrono::milliseconds>(deadline, longest_wait), done))
     throw error("[control] " + late());
-  if (!ready()) throw error(failure_->text);
+  if (!ready()) throw job_failed(*failure_);
 }
 
 void seat::wait_for_members(std::chrono::milliseconds deadline, const std::string& late) {
@@ -87,7 +88,7 @@ std::string seat::broadcast(std::string_view name, std::string_view blob, std::c
       open(name, "");
     }
     up({.kind = frame_kind::blob, .name = std::string(name), .payload = std::string(blob)});
-    if (const auto cause = failure()) throw error(cause->text);
+    if (const auto cause = failure()) throw job_failed(*cause);
     return std::string(blob);
   }
   lock held(mutex_);
@@ -183,7 +184,7 @@ void seat::take(frame f) {
     break;
   case frame_kind::failed:
   case frame_kind::lost: {
-    job_failure cause{.rank = f.rank, .lost = f.kind == frame_kind::lost, .text = one_line(f.payload, max_text_bytes)};
+    auto cause = failure_of(f);
     held.unlock();
     return end_with(std::move(cause));
   }

@@ -5,6 +5,7 @@
 #include "transport/launch/slurm.hpp"
 #include "transport/launch/values.hpp"
 
+#include <array>
 #include <cstdlib>
 #include <tuple>
 
@@ -61,19 +62,6 @@ void read_address(launch& to, const environment& variables) {
   to.port = port_number("MASTER_PORT", *port);
 }
 
-std::optional<launch> read_flags(const launch_flags& flags, const environment& variables) {
-  if (!flags.rank && !flags.size) return std::nullopt;
-  if (!flags.rank || !flags.size)
-    refuse_half(flags.rank ? "--rank" : "--world-size", flags.rank ? "--world-size" : "--rank");
-  launch found;
-  found.source = "flags";
-  found.size = static_cast<int>(whole_number("--world-size", std::to_string(*flags.size), 1, most_ranks));
-  found.rank = static_cast<int>(whole_number("--rank", std::to_string(*flags.rank), 0, most_ranks));
-  check_rank("--rank", found.rank, "--world-size", found.size);
-  if (flags.master.empty()) read_address(found, variables);
-  return found;
-}
-
 std::optional<launch> read_ours(const environment& variables) {
   auto found = read_ranks(ours, variables);
   if (!found) return found;
@@ -104,20 +92,73 @@ std::optional<launch> read_mpi(const spelling& names, const environment& variabl
   return found;
 }
 
+bool agree(const launch& a, const launch& b) {
+  return a.rank == b.rank && a.size == b.size;
+}
+
 // mpirun starts its daemons on other nodes with srun. What Slurm says to the ranks there is about the daemons.
-bool is_about_daemons(const launch& slurm, const environment& variables) {
+std::optional<launch> read_slurm_task(const environment& variables) {
+  auto found = read_slurm(variables);
+  if (!found) return found;
   const auto mpi = read_ranks(open_mpi, variables);
-  return mpi && (mpi->rank != slurm.rank || mpi->size != slurm.size);
+  return mpi && !agree(*mpi, *found) ? std::nullopt : found;
+}
+
+using reader = std::optional<launch> (*)(const environment&);
+
+constexpr std::array<reader, 5> launchers{read_ours, read_torchrun, read_slurm_task,
+                                          [](const environment& variables) { return read_mpi(open_mpi, variables); },
+                                          [](const environment& variables) { return read_mpi(pmi, variables); }};
+
+std::string who(const launch& l) {
+  return "rank " + std::to_string(l.rank) + " of " + std::to_string(l.size);
+}
+
+// What goes unused may be wrong in itself, which is then nobody's concern.
+std::optional<launch> read_if_right(reader read, const environment& variables) {
+  try {
+    return read(variables);
+  } catch (const usage_error&) {
+    return std::nullopt;
+  }
+}
+
+// Where rank 0 listens, and whatever else flags leave open.
+launch complete(launch flags, const environment& variables) {
+  for (const auto read : launchers) {
+    auto found = read_if_right(read, variables);
+    if (!found || found->size == 1) continue; // a single process has no address to give: some shell's variables
+    if (!agree(*found, flags))
+      throw usage_error("--rank and --world-size: found " + who(flags) + ", wanted the " + who(*found) + " that " +
+                        found->source + " says, from where the rest would come; or give --master HOST:PORT");
+    return *found;
+  }
+  read_address(flags, variables);
+  return flags;
+}
+
+std::optional<launch> read_flags(const launch_flags& flags, const environment& variables) {
+  if (!flags.rank && !flags.size) return std::nullopt;
+  if (!flags.rank || !flags.size)
+    refuse_half(flags.rank ? "--rank" : "--world-size", flags.rank ? "--world-size" : "--rank");
+  launch found;
+  found.source = "flags";
+  found.size = static_cast<int>(whole_number("--world-size", std::to_string(*flags.size), 1, most_ranks));
+  found.rank = static_cast<int>(whole_number("--rank", std::to_string(*flags.rank), 0, most_ranks));
+  check_rank("--rank", found.rank, "--world-size", found.size);
+  return flags.master.empty() && found.size > 1 ? complete(found, variables) : found;
 }
 
 launch read_first(const launch_flags& flags, const environment& variables) {
-  if (auto found = read_flags(flags, variables)) return *found;
-  if (auto found = read_ours(variables)) return *found;
-  if (auto found = read_torchrun(variables)) return *found;
-  if (auto found = read_slurm(variables); found && !is_about_daemons(*found, variables)) return *found;
-  if (auto found = read_mpi(open_mpi, variables)) return *found;
-  if (auto found = read_mpi(pmi, variables)) return *found;
-  return {};
+  auto taken = read_flags(flags, variables);
+  for (const auto read : launchers) {
+    if (!taken) {
+      taken = read(variables);
+    } else if (const auto other = read_if_right(read, variables); other && !agree(*taken, *other)) {
+      taken->unused.push_back(other->source + "'s " + who(*other));
+    }
+  }
+  return taken ? *taken : launch{};
 }
 
 } // namespace

@@ -20,6 +20,8 @@ struct launch {
   int restarts = 0;          ///< how often the launcher has started the job anew
   std::string source =
       "single process"; ///< for the log: "flags", "penstock launch", "torchrun", "Slurm", "Open MPI", "PMI"
+  /// For the log: what launchers behind the source say otherwise and is not used, "Slurm's rank 0 of 1".
+  std::vector<std::string> unused;
 };
 
 /// What the command line says; unset where it says nothing.
@@ -34,9 +36,11 @@ using environment = std::function<std::optional<std::string>(const std::string&)
 environment process_environment();
 
 /// Flags, then penstock launch's own variables (PENSTOCK_RANK …), torchrun's, Slurm's (its compressed node lists are
-/// expanded to find rank 0's host), Open MPI's, PMI's; else a single process. Throws usage_error, one line that names
-/// the variable, what was found and what was wanted: a rank that is not below the size, half a set, sets that
-/// contradict each other within one source, a port that is none.
+/// expanded to find rank 0's host), Open MPI's, PMI's; else a single process. The first that says a rank is taken: a
+/// launcher that is run in another's shell inherits that one's variables. Flags without --master are completed from the
+/// first launcher of several ranks, which must say the same rank and size. Throws usage_error, one line that names the
+/// variable, what was found and what was wanted: a rank that is not below the size, half a set, sets that contradict
+/// each other within the source, a port that is none, flags that contradict what would complete them.
 launch read_launch(const launch_flags& flags, const environment& variables);
 
 /// "n[01-03,07],m2" as n01 n02 n03 n07 m2. Throws usage_error.

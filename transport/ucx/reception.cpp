@@ -5,6 +5,7 @@
 #include "transport/ucx/sending.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace penstock::transport {
 
@@ -15,27 +16,47 @@ struct reception::source {
 
 /// A message of which something has come.
 struct reception::incoming {
-  /// A part that came before the header, when nobody could say where it goes.
-  struct early_part {
+  /// What came before the header, when nobody could say where it goes.
+  struct early_piece {
     std::size_t index;
+    std::size_t offset;
     payload what;
     buffer copy; // of bytes; a promise of bytes stays with UCX
+  };
+
+  struct progress {
+    std::size_t bytes;
+    std::size_t missing; // of them; those that UCX still writes are not
+    bool is_placed = false;
   };
 
   reception& owner;
   int peer;
   std::uint64_t number;
   channel to;
-  std::vector<bool> has_come; // by part
-  std::size_t missing;        // parts, and the header
-  std::size_t receiving = 0;  // parts that UCX writes at this moment
+  std::vector<std::optional<progress>> parts; // those of which something has come
+  std::size_t missing;                        // parts, and the header
+  std::size_t receiving = 0;                  // parts that UCX writes at this moment
   bool is_given_up = false;
   std::optional<arrival> content; // once the header has come
-  std::vector<early_part> early;
+  std::vector<early_piece> early;
+
+  /// Makes sure that no more comes of a part than it has.
+  void expect(const wire_header& h) {
+    auto& p = parts[h.part];
+    check(!p || (h.payload_bytes > 0 && h.payload_bytes <= p->missing), "a part of a message comes once");
+    if (!p) p = progress{h.part_bytes, h.part_bytes};
+    check(p->bytes == h.part_bytes, "the pieces of a part agree on its size");
+  }
+  void count(const wire_header& h) {
+    progress& p = *parts[h.part];
+    p.missing -= h.payload_bytes;
+    if (p.missing == 0) --missing;
+  }
 
   ~incoming() { let_go(); }
   void let_go() {
-    for (const early_part& e : early) {
+    for (const early_piece& e : early) {
       if (e.what.is_rendezvous) ucp_am_data_release(e.what.worker, e.what.data);
     }
     early.clear();
@@ -93,14 +114,14 @@ bool reception::arrive(const wire_header& h, std::string_view user_header, const
   const auto peer = static_cast<int>(h.sender);
   auto& slot = begun_[{peer, h.message}];
   if (!slot)
-    slot.reset(
-        new incoming{*this, peer, h.message, channel{h.to}, std::vector<bool>(h.parts), h.parts + std::size_t{1}});
+    slot.reset(new incoming{*this, peer, h.message, channel{h.to}, decltype(incoming::parts)(h.parts),
+                            h.parts + std::size_t{1}});
   incoming& m = *slot;
   const bool is_part = h.kind == wire_kind::part && h.parts > 0;
   const bool is_header = h.kind == wire_kind::announce || h.is_announced == 1;
-  check(m.has_come.size() == h.parts && m.to == channel{h.to}, "the parts of a message agree");
-  check(!(is_part && m.has_come[h.part]) && !(is_header && m.content), "a part of a message comes once");
-  if (is_part) m.has_come[h.part] = true;
+  check(m.parts.size() == h.parts && m.to == channel{h.to}, "the parts of a message agree");
+  check(!(is_header && m.content), "the header of a message comes once");
+  if (is_part) m.expect(h);
 
   if (h.kind == wire_kind::announce) {
     check(!what.is_rendezvous, "an announcement comes with its bytes");
@@ -110,9 +131,9 @@ bool reception::arrive(const wire_header& h, std::string_view user_header, const
   }
   bool is_kept = false;
   if (is_part && m.content) {
-    is_kept = take_in(m, h.part, what);
+    is_kept = take_in(m, h.part, h.offset, what);
   } else if (is_part) {
-    m.early.push_back({h.part, what, {}});
+    m.early.push_back({h.part, h.offset, what, {}});
     is_kept = what.is_rendezvous;
     if (!is_kept) {
       m.early.back().copy = early_.allocate(what.bytes, memory_use::scratch);
@@ -120,22 +141,25 @@ bool reception::arrive(const wire_header& h, std::string_view user_header, const
       m.early.back().what.data = m.early.back().copy.data();
     }
   }
+  if (is_part) m.count(h);
   finish_if_complete(m);
   return is_kept;
 }
 
 void reception::announce(incoming& m, std::string user_header) {
-  m.content = to_.announce(m.peer, m.to, std::move(user_header), m.has_come.size());
-  --m.missing;
+  m.content = to_.announce(m.peer, m.to, std::move(user_header), m.parts.size());
   for (; !m.early.empty(); m.early.pop_back())
-    take_in(m, m.early.back().index, m.early.back().what);
+    take_in(m, m.early.back().index, m.early.back().offset, m.early.back().what);
+  --m.missing;
 }
 
-bool reception::take_in(incoming& m, std::size_t index, const payload& what) {
-  const part target = to_.place(*m.content, index, what.bytes);
+bool reception::take_in(incoming& m, std::size_t index, std::size_t offset, const payload& what) {
+  incoming::progress& p = *m.parts[index];
+  if (!p.is_placed) to_.place(*m.content, index, p.bytes);
+  p.is_placed = true;
+  const part& target = m.content->content.parts[index];
   if (!what.is_rendezvous) {
-    if (what.bytes > 0) std::memcpy(target.data(), what.data, what.bytes);
-    --m.missing;
+    if (what.bytes > 0) std::memcpy(target.data() + offset, what.data, what.bytes);
     return false;
   }
   ucp_request_param_t how{};
@@ -143,13 +167,12 @@ bool reception::take_in(incoming& m, std::size_t index, const payload& what) {
   how.cb.recv_am = &on_received;
   how.user_data = &m;
   how.memory_type = UCS_MEMORY_TYPE_HOST;
-  const ucs_status_ptr_t request = ucp_am_recv_data_nbx(what.worker, what.data, target.data(), what.bytes, &how);
+  const ucs_status_ptr_t request =
+      ucp_am_recv_data_nbx(what.worker, what.data, target.data() + offset, what.bytes, &how);
   if (UCS_PTR_IS_PTR(request))
     ++m.receiving;
   else if (UCS_PTR_IS_ERR(request))
-    tell_.on_failure(m.peer, std::string("cannot receive: ") + ucs_status_string(UCS_PTR_STATUS(request)));
-  else
-    --m.missing;
+    give_up(m, UCS_PTR_STATUS(request));
   return true;
 }
 
@@ -158,16 +181,19 @@ void reception::on_received(void* request, ucs_status_t status, std::size_t, voi
   auto& m = *static_cast<incoming*>(what);
   reception& self = m.owner;
   --m.receiving;
-  if (status == UCS_OK)
-    --m.missing;
-  else if (!m.is_given_up)
-    self.tell_.on_failure(m.peer, std::string("cannot receive: ") + ucs_status_string(status));
+  if (status != UCS_OK) self.give_up(m, status);
   self.finish_if_complete(m);
 }
 
+void reception::give_up(incoming& m, ucs_status_t why) {
+  if (std::exchange(m.is_given_up, true)) return;
+  tell_.on_failure(m.peer, std::string("cannot receive: ") + ucs_status_string(why));
+}
+
 void reception::finish_if_complete(incoming& m) {
-  if (m.is_given_up && m.receiving == 0) return erase(m);
-  if (m.is_given_up || m.missing > 0) return;
+  if (m.receiving > 0) return;
+  if (m.is_given_up) return erase(m);
+  if (m.missing > 0) return;
   arrival complete = std::move(*m.content);
   erase(m);
   const int peer = complete.peer;

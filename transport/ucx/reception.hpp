@@ -44,8 +44,9 @@ private:
   ucs_status_t handle(ucp_worker_h worker, std::string_view header, void* data, std::size_t bytes, bool is_rendezvous);
   /// Both return whether UCX's descriptor is kept.
   bool arrive(const wire_header& h, std::string_view user_header, const payload& what);
-  bool take_in(incoming& m, std::size_t index, const payload& what);
+  bool take_in(incoming& m, std::size_t index, std::size_t offset, const payload& what);
   void announce(incoming& m, std::string user_header);
+  void give_up(incoming& m, ucs_status_t why);
   void finish_if_complete(incoming& m);
   void erase(incoming& m);
   static ucs_status_t on_message(void* s, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,

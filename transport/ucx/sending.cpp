@@ -1,4 +1,4 @@
-// A message with k parts is k active messages, each carrying whose part it is.
+// A message with k parts is k active messages, each carrying whose part it is; more where parts go in pieces.
 #include "transport/ucx/sending.hpp"
 
 #include "kernels/check.hpp"
@@ -44,8 +44,8 @@ sending::sending(peer_book& book, const wire_rules& rules, failure on_failure)
 
 sending::~sending() = default;
 
-void sending::connect(int peer, ucp_ep_h connection, std::size_t max_header) {
-  lines_.at(static_cast<std::size_t>(peer)) = {connection, max_header};
+void sending::connect(int peer, ucp_ep_h connection, std::size_t max_header, std::size_t piece_bytes) {
+  lines_.at(static_cast<std::size_t>(peer)) = {connection, max_header, piece_bytes};
 }
 
 sending::posting& sending::add(int peer) {
@@ -76,12 +76,15 @@ void sending::start(int peer, channel to, message m, endpoint::completion sent) 
 
   const std::string& own = p.content.header;
   const std::vector<part>& parts = p.content.parts;
-  const bool header_fits = sizeof(wire_header) + own.size() <= lines_[static_cast<std::size_t>(peer)].max_header;
+  const line& by = lines_[static_cast<std::size_t>(peer)];
+  const bool header_fits = sizeof(wire_header) + own.size() <= by.max_header;
   wire_header h{rules_.token, wire_kind::part, static_cast<std::uint32_t>(rules_.rank), static_cast<std::uint64_t>(to)};
   h.message = next_message_++;
   h.parts = static_cast<std::uint32_t>(parts.size());
 
-  const std::size_t messages = std::max<std::size_t>(1, parts.size()) + (header_fits ? 0 : 1);
+  std::size_t messages = header_fits ? 0 : 1;
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, parts.size()); ++i)
+    messages += parts.empty() ? 1 : by.pieces_of(parts[i].size);
   p.headers.resize(messages * sizeof h + own.size());
   std::byte* next = p.headers.data();
   const auto place = [&next](const void* bytes, std::size_t size) {
@@ -97,14 +100,21 @@ void sending::start(int peer, channel to, message m, endpoint::completion sent) 
     send_am(p, header, sizeof h, {text, own.size()}, UCP_AM_SEND_FLAG_EAGER);
   }
   for (std::size_t i = 0; i < std::max<std::size_t>(1, parts.size()); ++i) {
+    const payload whole = parts.empty() ? payload{} : payload{parts[i].data(), parts[i].size};
+    const std::size_t most = by.piece_bytes == 0 ? whole.size() : by.piece_bytes;
     h.part = static_cast<std::uint32_t>(i);
-    h.is_announced = header_fits && i == 0 ? 1 : 0;
-    h.user_header_bytes = h.is_announced == 1 ? static_cast<std::uint32_t>(own.size()) : 0;
-    const payload bytes = parts.empty() ? payload{} : payload{parts[i].data(), parts[i].size};
-    h.payload_bytes = bytes.size();
-    const std::byte* header = place(&h, sizeof h);
-    if (h.is_announced == 1) place(own.data(), own.size());
-    send_am(p, header, sizeof h + h.user_header_bytes, bytes, 0);
+    h.part_bytes = whole.size();
+    h.offset = 0;
+    do {
+      const payload bytes = whole.subspan(h.offset, std::min(most, whole.size() - h.offset));
+      h.is_announced = header_fits && i == 0 && h.offset == 0 ? 1 : 0;
+      h.user_header_bytes = h.is_announced == 1 ? static_cast<std::uint32_t>(own.size()) : 0;
+      h.payload_bytes = bytes.size();
+      const std::byte* header = place(&h, sizeof h);
+      if (h.is_announced == 1) place(own.data(), own.size());
+      send_am(p, header, sizeof h + h.user_header_bytes, bytes, by.piece_bytes == 0 ? 0 : UCP_AM_SEND_FLAG_EAGER);
+      h.offset += bytes.size();
+    } while (h.offset < whole.size());
   }
   finish_one(p, UCS_OK);
 }

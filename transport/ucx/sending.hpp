@@ -26,7 +26,8 @@ public:
   sending(const sending&) = delete;
   sending& operator=(const sending&) = delete;
 
-  void connect(int peer, ucp_ep_h connection, std::size_t max_header);
+  /// `piece_bytes`: parts go in pieces of that size; 0: whole, and UCX chooses how.
+  void connect(int peer, ucp_ep_h connection, std::size_t max_header, std::size_t piece_bytes);
   /// Sends a hello or a welcome.
   void greet(int peer, wire_kind kind);
   /// Sends a message that the book knows as posted.
@@ -41,6 +42,10 @@ private:
   struct line {
     ucp_ep_h connection = nullptr;
     std::size_t max_header = 0;
+    std::size_t piece_bytes = 0;
+    std::size_t pieces_of(std::size_t bytes) const {
+      return piece_bytes == 0 || bytes == 0 ? 1 : (bytes + piece_bytes - 1) / piece_bytes;
+    }
   };
   using payload = std::span<const std::byte>;
   struct posting;

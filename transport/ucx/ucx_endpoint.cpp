@@ -59,7 +59,8 @@ void ucx_endpoint::connect(int peer, const ucx_path& path) {
     lost.owner.lose_soon(lost.peer, std::string("its connection broke: ") + ucs_status_string(status));
   };
   l->connection = path.through->connect(path.address, name(peer), {on_error, l.get()});
-  sending_.connect(peer, l->connection, path.through->max_header());
+  sending_.connect(peer, l->connection, path.through->max_header(),
+                   l->kind == ucx_kind::network ? piece_bytes_of(l->connection) : 0);
 }
 
 void ucx_endpoint::greet_all(std::chrono::milliseconds deadline) {

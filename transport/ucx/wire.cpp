@@ -17,6 +17,7 @@ bool same_token(const job_token& a, const job_token& b) {
 }
 
 bool is_possible(const wire_header& h) {
+  if (h.kind != wire_kind::part && (h.part_bytes != 0 || h.offset != 0)) return false;
   switch (h.kind) {
   case wire_kind::hello:
   case wire_kind::welcome:
@@ -25,8 +26,8 @@ bool is_possible(const wire_header& h) {
     return h.user_header_bytes == 0 && h.payload_bytes <= max_header_bytes && h.parts <= max_parts;
   case wire_kind::part:
     return h.user_header_bytes <= max_header_bytes && h.parts <= max_parts && h.is_announced <= 1 &&
-           (h.parts == 0 ? h.part == 0 && h.payload_bytes == 0 : h.part < h.parts) &&
-           (h.is_announced == 1 ? h.part == 0 : h.user_header_bytes == 0);
+           (h.parts == 0 ? h.part == 0 && h.part_bytes == 0 : h.part < h.parts) && h.payload_bytes <= h.part_bytes &&
+           h.offset <= h.part_bytes - h.payload_bytes && (h.is_announced == 1 ? h.part == 0 : h.user_header_bytes == 0);
   }
   return false;
 }

@@ -12,7 +12,7 @@ enum class wire_kind : std::uint32_t {
   hello,    ///< asks for a welcome
   welcome,  ///< the way there and back works
   announce, ///< carries the user's header as its payload, where it is too long to travel with the first part
-  part      ///< one part of a message, or a message without parts
+  part      ///< one part of a message, a piece of one, or a message without parts
 };
 
 /// As it lies on the wire: UCX connects machines of one byte order only.
@@ -24,11 +24,13 @@ struct wire_header {
   std::uint64_t message = 0; ///< counted by the sender
   std::uint32_t part = 0;
   std::uint32_t parts = 0;
-  std::uint64_t payload_bytes = 0;
+  std::uint64_t part_bytes = 0;
+  std::uint64_t offset = 0;            ///< in the part, of the payload
+  std::uint64_t payload_bytes = 0;     ///< as many as the part has, or fewer: others of its pieces follow
   std::uint32_t user_header_bytes = 0; ///< that follow this header
   std::uint32_t is_announced = 0;      ///< 1: the user's header comes with this message, 0: by itself
 };
-static_assert(sizeof(wire_header) == 64, "no padding, or bytes of the stack would travel");
+static_assert(sizeof(wire_header) == 80, "no padding, or bytes of the stack would travel");
 
 /// Who may speak to this rank.
 struct wire_rules {

@@ -24,6 +24,9 @@ using configuration = std::unique_ptr<ucp_config_t, release_configuration>;
 // What UCX_TLS may name that leads to no other host.
 constexpr std::array<std::string_view, 9> near_only{"sm", "shm", "mm", "posix", "sysv", "cma", "knem", "xpmem", "self"};
 
+// UCX receives up to 64 KB over TCP in one go; the rest is for headers.
+constexpr std::size_t tcp_piece_bytes = std::size_t{60} << 10;
+
 // Shared segments of System V would outlive a killed process, so UCX may choose among the other ways only. To the
 // network's context shared memory must be unknown: it would be tried across network namespaces. Without "self" UCX has
 // to say so when none of the devices exists.
@@ -67,6 +70,12 @@ ucx_worker::ucx_worker(ucx_kind kind, const std::string& devices) : kind_(kind) 
   const configuration settings(read);
   configure(settings.get(), "TLS", transports(kind));
   configure(settings.get(), "NET_DEVICES", devices);
+  if (kind == ucx_kind::network) {
+    // UCX 1.13 aborts the process when a peer dies while TCP sends from the user's memory without a rendezvous: its
+    // completion is called twice. So pieces are copied, each into one segment.
+    configure(settings.get(), "ZCOPY_THRESH", "inf");
+    configure(settings.get(), "TCP_TX_SEG_SIZE", "64k");
+  }
 
   ucp_params_t context{};
   context.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
@@ -162,6 +171,16 @@ std::string route_of(ucp_ep_h connection, ucx_kind kind) {
   for (const std::string& name : names)
     route += (route.empty() ? "" : ", ") + name;
   return kind == ucx_kind::network ? route : "shared memory (" + route + ")";
+}
+
+// UCX would negotiate each large part: announcement, permission, bytes. On a lone TCP connection a permission queues
+// behind all bytes that go the same way, and meanwhile the other direction idles: two ranks that send to each other
+// take turns, at half the link's speed. Pieces that go without asking keep both directions busy, for one more copy on
+// each side. Several lanes, or RDMA, are better left to UCX, and so is a threshold that the user has set.
+std::size_t piece_bytes_of(ucp_ep_h connection) {
+  if (std::getenv("UCX_RNDV_THRESH") != nullptr) return 0;
+  const std::string route = route_of(connection, ucx_kind::network);
+  return route.starts_with("tcp over ") && route.find(',') == std::string::npos ? tcp_piece_bytes : 0;
 }
 
 } // namespace penstock::transport

@@ -54,4 +54,7 @@ private:
 /// How UCX says it connects: "shared memory (posix, cma)", "tcp over lo".
 std::string route_of(ucp_ep_h connection, ucx_kind kind);
 
+/// In what pieces large parts should travel on a connection through the network; 0: whole, as UCX chooses.
+std::size_t piece_bytes_of(ucp_ep_h connection);
+
 } // namespace penstock::transport

@@ -106,6 +106,8 @@ TEST_F(AttackTest, OneThatHangsUpInTheMiddleIsForgotten) {
     visitor.reset();
   }
   EXPECT_TRUE(job.log.wait_for("turned away"));
+  // Also of those that had gone before they were accepted.
+  EXPECT_THAT(job.log.all(), Each(HasSubstr("[control] turned away 127.0.0.1:")));
 }
 
 TEST_F(AttackTest, KnowingTheSecretIsNotEnough) {

@@ -2,6 +2,7 @@
 #include "kernels/check.hpp"
 #include "transport/control/frame.hpp"
 #include "transport/control/hello.hpp"
+#include "transport/control/verdict.hpp"
 #include "transport/control/wire.hpp"
 
 #include <gmock/gmock.h>
@@ -18,7 +19,7 @@ using ::testing::ThrowsMessage;
 constexpr std::initializer_list<frame_kind> all_kinds = {
     frame_kind::hello,   frame_kind::admitted, frame_kind::refused, frame_kind::welcome, frame_kind::blob,
     frame_kind::message, frame_kind::pulse,    frame_kind::failed,  frame_kind::lost,    frame_kind::suspect,
-    frame_kind::leave,   frame_kind::all_left, frame_kind::ping,    frame_kind::pong};
+    frame_kind::leave,   frame_kind::all_left, frame_kind::ping,    frame_kind::pong,    frame_kind::too_early};
 
 std::vector<frame> samples() {
   return {{.kind = frame_kind::message, .rank = 3, .name = "steps", .payload = std::string(1000, 'x')},
@@ -126,14 +127,40 @@ TEST(Frame, RandomBytesAndDamagedFramesDoNoHarm) {
   }
 }
 
+TEST(Verdict, ComesThroughAsItWas) {
+  const job_failure cause{.rank = 2, .lost = true, .text = "rank 2 is gone", .also_lost = {5, 17}};
+  const auto came = failure_of(frame_of(cause));
+  EXPECT_EQ(came.rank, 2);
+  EXPECT_TRUE(came.lost);
+  EXPECT_EQ(came.text, cause.text);
+  EXPECT_EQ(came.also_lost, cause.also_lost);
+  EXPECT_FALSE(failure_of(frame_of({.rank = 1, .text = "the disk is full"})).lost);
+}
+
+TEST(Verdict, NamesAsManyLostRanksAsFit) {
+  job_failure cause{.rank = 1, .lost = true};
+  for (int rank = 1000; rank < 2000; ++rank)
+    cause.also_lost.push_back(rank);
+  const auto came = failure_of(frame_of(cause)).also_lost;
+  ASSERT_EQ(came.size(), 51U); // of five characters with the comma
+  EXPECT_EQ(came.back(), 1050);
+}
+
+TEST(Verdict, LostRanksThatAreNoNumbersAreRefused) {
+  for (const char* name : {"x", "1,", ",1", "1,,2", "1 2", "99999999999"})
+    EXPECT_THROW(failure_of({.kind = frame_kind::lost, .rank = 1, .name = name}), error) << name;
+}
+
 TEST(Hello, ComesThroughAsItWas) {
   const hello h{.rank = 3,
                 .size = 8,
+                .generation = 2,
                 .who = {.host = "n1", .host_identity = "boot/4026531840", .process = 4711},
                 .facts = {{"binary", "abc"}, {"options", ""}}};
   const auto got = decode_hello(encode(h));
   EXPECT_EQ(got.rank, 3);
   EXPECT_EQ(got.size, 8);
+  EXPECT_EQ(got.generation, 2);
   EXPECT_EQ(got.who.host, "n1");
   EXPECT_EQ(got.who.host_identity, "boot/4026531840");
   EXPECT_EQ(got.who.process, 4711);

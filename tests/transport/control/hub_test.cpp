@@ -2,6 +2,7 @@
 #include "transport/control/clock_estimate.hpp"
 #include "transport/control/hub.hpp"
 #include "transport/control/log_limiter.hpp"
+#include "transport/control/verdict.hpp"
 #include "transport/control/words.hpp"
 
 #include <gmock/gmock.h>
@@ -94,6 +95,22 @@ TEST_F(HubTest, StrangeHellosAreRefusedAndHarmNobody) {
   EXPECT_THAT(frames, IsEmpty());
 }
 
+TEST_F(HubTest, RanksOfAnotherGenerationAreTurnedAwayAndHarmNobody) {
+  hub later{{.silence = 1s, .join_deadline = 10s},
+            {.rank = 0, .size = 2, .generation = 1},
+            now,
+            [](const auto&, const frame&) {}};
+  const auto late = later.meet(hello_of(1), now);
+  EXPECT_FALSE(late.admitted);
+  EXPECT_EQ(late.reply.kind, frame_kind::refused);
+  EXPECT_THAT(late.reply.payload, HasSubstr("gone on without it"));
+  const auto early = later.meet({.rank = 0, .size = 1, .generation = 2}, now);
+  EXPECT_FALSE(early.admitted);
+  EXPECT_EQ(early.reply.kind, frame_kind::too_early);
+  EXPECT_FALSE(later.verdict());
+  EXPECT_TRUE(later.meet({.rank = 1, .size = 2, .generation = 1}, now).admitted);
+}
+
 TEST_F(HubTest, WhoComesAfterAFailureIsToldTheCause) {
   rules.seated(0);
   join(1);
@@ -116,6 +133,9 @@ TEST_F(HubTest, RanksThatDoNotComeAreNamedWithWhoWasTurnedAway) {
   pass(200ms, {});
   EXPECT_EQ(verdict(), "ranks 1, 2 never came: 1 of 3 ranks were there after 10 s; last turned away: 10.0.0.9:1234: "
                        "the job's secret differs");
+  EXPECT_EQ(rules.verdict()->rank, 1);
+  EXPECT_THAT(rules.verdict()->also_lost, ElementsAre(2));
+  EXPECT_THAT(failure_of(of_kind(frame_kind::lost).at(0).what).also_lost, ElementsAre(2));
 }
 
 TEST_F(HubTest, BlobsGoToAllOthersAndMessagesToOne) {

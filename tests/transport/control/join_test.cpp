@@ -118,21 +118,32 @@ TEST(JoinJob, ARankThatNeverComesIsNamedToAll) {
     EXPECT_EQ(s.get(), "rank 2 never came: 3 of 4 ranks were there after 2 s");
 }
 
-TEST(JoinJob, AFactThatDiffersIsNamedToAll) {
+struct difference {
+  const char* about;
+  void (*make)(int rank, launch& where, join_options& own);
+  const char* says;
+};
+
+class DifferentRanks : public ::testing::TestWithParam<difference> {};
+
+TEST_P(DifferentRanks, AreNamedToAll) {
   test_job job(3);
-  const auto said = job.errors_of_joining([](int rank, launch&, join_options& own) {
-    if (rank == 2) own.facts[1].second = "--batch 16";
-  });
-  EXPECT_THAT(said, Each("'options' differs: rank 0 has '--batch 8', rank 2 has '--batch 16'"));
+  EXPECT_THAT(job.errors_of_joining(GetParam().make), Each(GetParam().says));
 }
 
-TEST(JoinJob, AnotherNumberOfRanksIsNamedToAll) {
-  test_job job(3);
-  const auto said = job.errors_of_joining([](int rank, launch& where, join_options&) {
-    if (rank == 1) where.size = 2;
-  });
-  EXPECT_THAT(said, Each("'number of ranks' differs: rank 0 has 3, rank 1 has 2"));
-}
+INSTANTIATE_TEST_SUITE_P(
+    JoinJob, DifferentRanks,
+    ::testing::Values(difference{"Facts",
+                                 [](int rank, launch&, join_options& own) {
+                                   if (rank == 2) own.facts[1].second = "--batch 16";
+                                 },
+                                 "'options' differs: rank 0 has '--batch 8', rank 2 has '--batch 16'"},
+                      difference{"NumbersOfRanks",
+                                 [](int rank, launch& where, join_options&) {
+                                   if (rank == 1) where.size = 2;
+                                 },
+                                 "'number of ranks' differs: rank 0 has 3, rank 1 has 2"}),
+    [](const auto& each) { return each.param.about; });
 
 TEST(JoinJob, AnotherSecretIsSaidAtOnceOnBothSides) {
   test_job job(2);

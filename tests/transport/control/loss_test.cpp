@@ -124,6 +124,13 @@ struct led_job {
   std::string child_name() const {
     return "rank 0 (host " + one->members()[0].host + ", process " + std::to_string(child->id()) + ")";
   }
+  /// Ranks 1 and 2 give this for rank 0's end; returns the whole line.
+  std::string expect_all_learn(const std::string& what) {
+    const auto wanted = child_name() + what;
+    EXPECT_EQ(failure_at(*one).text, wanted);
+    EXPECT_EQ(failure_at(*two).text, wanted);
+    return wanted;
+  }
   test_job job{3};
   std::unique_ptr<process> child;
   std::unique_ptr<control_plane> one;
@@ -133,21 +140,17 @@ struct led_job {
 TEST(Loss, AKilledRankZeroIsNamedByTheOthers) {
   led_job job;
   job.child->send(SIGKILL);
-  const auto wanted = job.child_name() + " ended without a word; it was training minibatch 7";
-  EXPECT_EQ(failure_at(*job.one).text, wanted);
-  EXPECT_EQ(failure_at(*job.two).text, wanted);
+  job.expect_all_learn(" ended without a word; it was training minibatch 7");
 }
 
 TEST(Loss, AStoppedRankZeroIsNamedAndLearnsItWhenItGoesOn) {
   led_job job;
   job.child->send(SIGSTOP);
-  const auto wanted = job.child_name() + " has said nothing for 1 s; it was training minibatch 7";
-  EXPECT_EQ(failure_at(*job.one).text, wanted);
-  EXPECT_EQ(failure_at(*job.two).text, wanted);
+  const auto cause = job.expect_all_learn(" has said nothing for 1 s; it was training minibatch 7");
   job.one.reset();
   job.two.reset();
   job.child->send(SIGCONT);
-  EXPECT_THAT(job.child->finish(10s).output, HasSubstr(wanted));
+  EXPECT_THAT(job.child->finish(10s).output, HasSubstr(cause));
 }
 
 TEST(Loss, ARankThatIsConnectedButSaysNothingIsLost) {

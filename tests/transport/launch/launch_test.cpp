@@ -8,7 +8,9 @@ namespace penstock::transport {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 const variable_map ours{{"PENSTOCK_RANK", "2"},
@@ -60,15 +62,63 @@ TEST(ReadLaunch, ReadsEachLaunchersVariables) {
   expect(read_from(pmi + master), "PMI", 6, 7, 3, 4, "hb", 1234);
 }
 
-TEST(ReadLaunch, PrefersTheEarlierLauncherEvenIfTheyDisagree) {
-  auto all = ours + torchrun + slurm + open_mpi + pmi;
-  EXPECT_EQ(read_from(all, {0, 9, "h:80"}).source, "flags");
-  EXPECT_EQ(read_from(all).source, "penstock launch");
-  for (const auto& [name, value] : ours)
-    all.erase(name);
-  EXPECT_EQ(read_from(all).source, "torchrun");
-  EXPECT_EQ(read_from(slurm + pmi).source, "Slurm");
-  EXPECT_EQ(read_from(open_mpi + pmi + master).source, "Open MPI");
+// What each launcher says, the earlier ones first; all of them say something else.
+struct launcher_set {
+  const char* name;
+  variable_map variables;
+  const char* says;
+};
+const std::vector<launcher_set> launchers{{"penstock launch", ours, "penstock launch's rank 2 of 4"},
+                                          {"torchrun", torchrun, "torchrun's rank 1 of 3"},
+                                          {"Slurm", slurm, "Slurm's rank 4 of 5"},
+                                          {"Open MPI", open_mpi + master, "Open MPI's rank 5 of 6"},
+                                          {"PMI", pmi + master, "PMI's rank 6 of 7"}};
+
+TEST(ReadLaunch, TakesTheEarlierOfAnyTwoLaunchersAndNamesTheOther) {
+  for (std::size_t i = 0; i < launchers.size(); ++i) {
+    const auto& [name, variables, says] = launchers[i];
+    const auto by_flags = read_from(variables, {0, 9, "h:80"});
+    EXPECT_EQ(by_flags.source, "flags");
+    EXPECT_THAT(by_flags.unused, ElementsAre(says));
+    EXPECT_THAT(read_from(variables).unused, IsEmpty()) << name;
+    for (std::size_t j = i + 1; j < launchers.size(); ++j) {
+      if (launchers[i].variables == slurm && std::string(launchers[j].name) == "Open MPI") continue; // its daemons
+      const auto found = read_from(launchers[j].variables + variables);
+      EXPECT_EQ(found.source, name) << launchers[j].name;
+      EXPECT_THAT(found.unused, ElementsAre(launchers[j].says)) << name;
+    }
+  }
+}
+
+TEST(ReadLaunch, NamesNobodyWhoSaysTheSameOrNothingThatIsRight) {
+  EXPECT_THAT(read_from(torchrun + variable_map{{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}}).unused, IsEmpty());
+  EXPECT_THAT(read_from(torchrun + variable_map{{"PMI_RANK", "9"}, {"PMI_SIZE", "3"}}).unused, IsEmpty());
+  EXPECT_THAT(read_from(torchrun + variable_map{{"SLURM_STEP_ID", "0"}}).unused, IsEmpty());
+}
+
+TEST(ReadLaunch, WorksInAnInteractiveShellOfSrun) {
+  const variable_map shell{{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_JOB_ID", "7"}};
+  for (const auto& by_hand : {ours, torchrun})
+    EXPECT_THAT(read_from(shell + by_hand).unused, ElementsAre("Slurm's rank 0 of 1"));
+  const auto flagged = read_from(shell + master, {1, 2, ""});
+  expect(flagged, "flags", 1, 2, 0, 1, "hb", 1234);
+  EXPECT_THAT(flagged.unused, ElementsAre("Slurm's rank 0 of 1"));
+}
+
+TEST(ReadLaunch, FlagsAreCompletedByWhoeverAgreesWithThem) {
+  expect(read_from(ours, {2, 4, ""}), "penstock launch", 2, 4, 0, 2, "node1", 20000, 3);
+  expect(read_from(torchrun, {1, 3, ""}), "torchrun", 1, 3, 1, 3, "ha", 29500, 2);
+  expect(read_from(master + variable_map{{"WORLD_SIZE", "2"}}, {0, 2, ""}), "flags", 0, 2, 0, 1, "hb", 1234);
+}
+
+TEST(ReadLaunch, RefusesFlagsThatContradictWhatWouldCompleteThem) {
+  for (const auto& [name, variables, says] : launchers) {
+    const auto text = refusal_of(variables, {0, 2, ""});
+    EXPECT_THAT(text,
+                AllOf(HasSubstr("--rank"), HasSubstr("found rank 0 of 2"), HasSubstr(name), HasSubstr("--master")));
+    EXPECT_THAT(text, HasSubstr(std::string(says).substr(std::string(name).size() + 3))); // "rank 2 of 4"
+    expect(read_from(variables, {0, 1, ""}), "flags", 0, 1, 0, 1, "127.0.0.1", 0);        // one rank needs no address
+  }
 }
 
 TEST(ReadLaunch, DoesNotTakeTheDaemonsOfMpirunForRanks) {

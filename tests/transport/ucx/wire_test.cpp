@@ -19,6 +19,8 @@ wire_header sound() {
   h.sender = 3;
   h.parts = 2;
   h.part = 0;
+  h.part_bytes = 300;
+  h.offset = 200;
   h.payload_bytes = 100;
   h.user_header_bytes = 5;
   h.is_announced = 1;
@@ -81,13 +83,30 @@ TEST(Wire, PartsAreWhereTheyCanBe) {
   EXPECT_FALSE(with([](wire_header& h) { h.is_announced = 0; })) << "a user's header that announces nothing";
   EXPECT_FALSE(with([](wire_header& h) { h.is_announced = 2; }));
   EXPECT_FALSE(with([](wire_header& h) { h.parts = 0; })) << "bytes of no part";
-  EXPECT_TRUE(with([](wire_header& h) { h.parts = 0, h.payload_bytes = 0; }));
+  EXPECT_TRUE(with([](wire_header& h) { h.parts = 0, h.payload_bytes = h.part_bytes = h.offset = 0; }));
   EXPECT_FALSE(with([](wire_header& h) { h.parts = max_parts + 1; }));
   EXPECT_FALSE(with([](wire_header& h) { h.user_header_bytes = max_header_bytes + 1; }));
 }
 
+TEST(Wire, PiecesLieWithinTheirPart) {
+  const auto at = [](std::uint64_t offset, std::uint64_t bytes, std::uint64_t of) {
+    wire_header h = sound();
+    h.offset = offset;
+    h.payload_bytes = bytes;
+    h.part_bytes = of;
+    return is_believed(h);
+  };
+  EXPECT_TRUE(at(0, 100, 100));
+  EXPECT_TRUE(at(200, 100, 300));
+  EXPECT_FALSE(at(201, 100, 300));
+  EXPECT_FALSE(at(0, 101, 100));
+  EXPECT_FALSE(at(~std::uint64_t{0}, 100, 300)) << "whose end is no number";
+  EXPECT_FALSE(at(~std::uint64_t{0} - 50, 100, 300)) << "whose end wraps around";
+}
+
 TEST(Wire, OtherKindsCarryWhatTheyShould) {
   wire_header h = sound();
+  h.part_bytes = h.offset = 0;
   h.kind = wire_kind::announce;
   EXPECT_FALSE(is_believed(h)) << "its header is the payload";
   h.user_header_bytes = 0;
@@ -103,6 +122,9 @@ TEST(Wire, OtherKindsCarryWhatTheyShould) {
   h.payload_bytes = 1;
   EXPECT_FALSE(is_believed(h)) << "a greeting has nothing to bring";
   h.payload_bytes = 0;
+  h.part_bytes = 1;
+  EXPECT_FALSE(is_believed(h)) << "nor a part";
+  h.part_bytes = 0;
   h.kind = static_cast<wire_kind>(77);
   EXPECT_FALSE(is_believed(h));
 }

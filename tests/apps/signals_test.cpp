@@ -1,0 +1,44 @@
+// Signals that come while a program is about to be replaced.
+#include "apps/runner/signals.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <future>
+#include <thread>
+#include <unistd.h>
+
+namespace penstock::apps {
+namespace {
+
+TEST(HeldSignals, WaitUntilTheyAreHeldNoLonger) {
+  actors::run_control control;
+  const signal_guard signals(control);
+  {
+    const held_signals hold;
+    ::kill(::getpid(), SIGUSR1);
+    EXPECT_FALSE(control.checkpoint);
+  }
+  EXPECT_TRUE(control.checkpoint);
+}
+
+TEST(HeldSignals, ArePassedOnByThreadsThatGetThem) {
+  actors::run_control control;
+  const signal_guard signals(control);
+  std::promise<void> stop;
+  std::thread other([until = stop.get_future()] { until.wait(); });
+  {
+    const held_signals hold;
+    ::pthread_kill(other.native_handle(), SIGUSR1);
+    stop.set_value();
+    other.join();
+    EXPECT_FALSE(control.checkpoint);
+    sigset_t waiting;
+    ASSERT_EQ(::sigpending(&waiting), 0);
+    EXPECT_EQ(sigismember(&waiting, SIGUSR1), 1);
+  }
+  EXPECT_TRUE(control.checkpoint);
+}
+
+} // namespace
+} // namespace penstock::apps
