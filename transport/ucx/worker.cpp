@@ -34,8 +34,9 @@ std::string transports(ucx_kind kind) {
   return kind == ucx_kind::shared_memory ? "posix,cma" : "^sm,self";
 }
 
-void configure(ucp_config_t* c, const char* key, const std::string& value) {
-  if (std::getenv((std::string("UCX_") + key).c_str()) != nullptr) return; // the user's word, which UCX has read
+// `key`: as UCX 1.13 wants it here, without the transport's name that the user's variable has.
+void configure(ucp_config_t* c, const char* key, const std::string& value, const std::string& of = "") {
+  if (std::getenv(("UCX_" + of + key).c_str()) != nullptr) return; // the user's word, which UCX has read
   check_ucx(ucp_config_modify(c, key, value.c_str()), "set " + std::string(key) + " to '" + value + "'");
 }
 
@@ -74,7 +75,7 @@ ucx_worker::ucx_worker(ucx_kind kind, const std::string& devices) : kind_(kind) 
     // UCX 1.13 aborts the process when a peer dies while TCP sends from the user's memory without a rendezvous: its
     // completion is called twice. So pieces are copied, each into one segment.
     configure(settings.get(), "ZCOPY_THRESH", "inf");
-    configure(settings.get(), "TCP_TX_SEG_SIZE", "64k");
+    configure(settings.get(), "TX_SEG_SIZE", "64k", "TCP_");
   }
 
   ucp_params_t context{};
