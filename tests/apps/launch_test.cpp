@@ -152,6 +152,14 @@ TEST(Launch, DoesNotWaitForAStoppedRankOnceTheJobHasFailed) {
   EXPECT_THAT(running_with(mark_of(folder)), IsEmpty());
 }
 
+TEST(Launch, DoesNotWaitForeverForAStoppedRankThatTheOthersNeededNoMore) {
+  const temporary_folder folder;
+  const auto result = launched({"-np", "3"}, "[ $PENSTOCK_RANK = 1 ] && kill -STOP $$; : " + mark_of(folder));
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL);
+  EXPECT_THAT(result.error_lines(), ElementsAre("penstock launch: rank 1 was killed by signal 9 (Killed)"));
+  EXPECT_THAT(running_with(mark_of(folder)), IsEmpty());
+}
+
 TEST(Launch, KillsThoseItHasStartedWhenItCannotStartMore) {
   const temporary_folder folder;
   auto command = launch({"-np", "100"}, "sleep 1000; : " + mark_of(folder));

@@ -53,6 +53,7 @@ TEST_P(Processes, HaveTheBitsOfOneProcess) {
   const auto many = run_process(launched(GetParam().processes, command), patience);
   ASSERT_EQ(many.exit_code, 0) << many.errors << many.output;
   EXPECT_EQ(many.errors, "");
+  EXPECT_THAT(many.output, Not(HasSubstr("UCX  "))) << "the library's own complaints go to stdout";
   const auto a = summary_of(folder / "one.jsonl");
   const auto b = summary_of(folder / "many.jsonl");
   for (const auto* what : {"weights_sha256", "state_sha256", "steps", "updates", "drains", "evaluation"})

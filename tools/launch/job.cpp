@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr auto time_after_term = 1s;     ///< a rank whose job is lost has nothing to save
 constexpr auto time_after_kill = 2s;     ///< for the kill to travel to other hosts
 constexpr auto time_to_die = 5s;         ///< a process that hangs in the kernel outlives even SIGKILL
-constexpr auto time_for_stragglers = 3s; ///< that a shrunk job has done without
+constexpr auto time_for_stragglers = 3s; ///< that the others have done without
 constexpr auto same_request = 100ms;     ///< some senders signal a process and its group: that is not a second request
 constexpr auto longest_look = 500ms;
 constexpr int usage_code = 2;
@@ -161,11 +161,24 @@ bool job::can_go_on_without(const rank_process& rank) const {
          ranks_.front().is_running() && rank.how_it_ended()->code() != usage_code && ended_by_user_ == 0;
 }
 
-// A stopped rank hears nothing and saves nothing, and the job is decided without it.
+// A stopped rank hears nothing and saves nothing. Where the job is decided, or has nobody else left, it goes on without.
 void job::kill_stopped() {
-  if (!first_failed_ && !is_done_) return;
+  if (!first_failed_ && !is_done_) {
+    if (!are_only_stopped_left()) {
+      only_stopped_since_.reset();
+      return;
+    }
+    if (!only_stopped_since_) only_stopped_since_ = clock::now();
+    if (clock::now() - *only_stopped_since_ < time_for_stragglers) return;
+  }
   for (auto& rank : ranks_)
     if (rank.is_stopped()) rank.send(SIGKILL);
+}
+
+bool job::are_only_stopped_left() const {
+  const auto running = std::count_if(ranks_.begin(), ranks_.end(), [](const auto& r) { return r.is_running(); });
+  const auto stopped = std::count_if(ranks_.begin(), ranks_.end(), [](const auto& r) { return r.is_stopped(); });
+  return stopped > 0 && stopped == running && stopped < std::ssize(ranks_);
 }
 
 void job::push() {

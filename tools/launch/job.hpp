@@ -47,6 +47,7 @@ private:
   void notice_ends();
   void judge(rank_process& rank);
   void kill_stopped();
+  bool are_only_stopped_left() const;
   void push();
   void enter(force next, clock::duration limit);
   bool is_over() const;
@@ -73,6 +74,7 @@ private:
   clock::time_point deadline_ = clock::time_point::max();
   std::optional<std::size_t> first_failed_;
   bool is_done_ = false;  ///< rank 0 of a job that may shrink has ended in order
+  std::optional<clock::time_point> only_stopped_since_;
   int ended_by_user_ = 0; ///< the signal
   clock::time_point user_spoke_;
 };
