@@ -39,5 +39,7 @@ void load_snapshots(pipeline& p, const std::vector<stage_snapshot>& saved, const
 
 /// True when the folder has a complete checkpoint.
 bool has_checkpoint(const std::filesystem::path& dir);
+/// One line for who would write another run's checkpoints into it.
+std::string refusal_of_used(const std::filesystem::path& dir);
 
 } // namespace penstock::actors

@@ -157,6 +157,10 @@ void load_states(stage_unit& s, const saved_contents& run, const fs::path& dir) 
 
 } // namespace
 
+std::string refusal_of_used(const fs::path& dir) {
+  return "checkpoint folder " + dir.string() + " holds another run's checkpoint; resume it, or name another folder";
+}
+
 bool has_checkpoint(const fs::path& dir) {
   std::error_code ignored;
   return fs::exists(dir / "latest", ignored);

@@ -88,8 +88,7 @@ void check_numbers(const run_options& o) {
 void check_checkpoint_folder(const run_options& o, const run_inputs& in) {
   const bool is_used = in.ranks == nullptr || in.ranks->rank() == 0;
   if (is_used && !o.resume && !o.eval_only && !o.checkpoint.empty() && has_checkpoint(o.checkpoint))
-    throw usage_error("checkpoint folder " + o.checkpoint.string() +
-                      " holds another run's checkpoint; resume it, or name another folder");
+    throw usage_error(refusal_of_used(o.checkpoint));
 }
 
 void check_layer_actors(const run_options& o, const run_inputs& in, const std::vector<int>& cuts) {

@@ -19,7 +19,8 @@ namespace penstock::actors {
 namespace {
 
 // Lets the thread that brings a message run its handler: to wake a thread of the scheduler, and then the network's
-// again for the answer, costs more than a megabyte takes on the wire. What the handler sends goes to the scheduler.
+// again for the answer, costs more than a megabyte takes on the wire. What the handler sends goes to the scheduler. The
+// actor keeps a pointer to this until it is next resumed, so it must send nothing in between, as from on_exit().
 class bringing_thread final : public caf::execution_unit {
 public:
   explicit bringing_thread(caf::actor_system& system) : caf::execution_unit(&system) {}

@@ -118,10 +118,7 @@ void app_job::connect(const job_options& options, const std::array<std::byte, 16
   std::vector<std::string> routes;
   for (int peer = 0; peer < where_.size; ++peer)
     routes.push_back(data_->route_to(peer));
-  const auto all = control_->all_gather("routes", pack_routes(routes), 30s);
-  if (is_first())
-    for (const auto& packed : all)
-      routes_.push_back(unpack_routes(packed, routes.size()));
+  routes_ = control_->all_gather("routes", pack_routes(routes), 30s);
   data_->on_failure([this](int peer, const std::string& what) { control_->suspect(peer, what); });
   ranks_ = std::make_unique<actors::job>(actors::job{*control_, *data_});
 }
@@ -180,7 +177,10 @@ std::vector<std::string> app_job::description() const {
   std::vector<std::string> lines{fmt::format("{} processes, {}", where_.size, started_by(where_))};
   for (auto& line : members_text(control_->members()))
     lines.push_back("  " + std::move(line));
-  for (auto& line : routes_text(control_->members(), routes_))
+  std::vector<std::vector<std::string>> routes;
+  for (const auto& packed : routes_)
+    routes.push_back(unpack_routes(packed, routes_.size()));
+  for (auto& line : routes_text(control_->members(), routes))
     lines.push_back("  " + std::move(line));
   return lines;
 }
@@ -212,7 +212,11 @@ bool app_job::fail(const std::string& why) {
 // long.
 void app_job::leave() {
   if (has_failed_) return;
-  control_->leave(is_first() ? 10s : ranks_->patience);
+  try {
+    control_->leave(is_first() ? 10s : ranks_->patience);
+  } catch (const transport::job_failed& e) {
+    if (!shrinks_ || !e.cause().lost || e.cause().rank == 0) throw; // the work is done, also without who was lost
+  }
 }
 
 } // namespace penstock::apps

@@ -57,7 +57,7 @@ private:
   std::unique_ptr<actors::job> ranks_;
   bool shrinks_ = false;
   bool has_failed_ = false;
-  std::vector<std::vector<std::string>> routes_; ///< rank 0's: from each rank to each
+  std::vector<std::string> routes_; ///< of each rank to each, packed
   restart_recipe recipe_;
   std::mutex going_on_; // one thread alone starts anew
   std::atomic<bool> over_{false};

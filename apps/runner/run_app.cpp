@@ -154,15 +154,17 @@ int execute_run(const app_options& options, const plugin_registry& plugins, acto
   return summary.end == actors::run_end::interrupted ? code_of_interruption(job) : done;
 }
 
-// Restarted, a run goes on from its last complete checkpoint, which rank 0 reads for all: others need not see it.
+// Restarted, a run goes on from its last complete checkpoint. Rank 0 looks for all: others need not see it, and all
+// refuse another run's checkpoint together, as a mistake of usage that no restart mends.
 app_options as_restarted(app_options options, int restarts, const app_job* job) {
-  if (restarts == 0 || options.run.checkpoint.empty()) return options;
-  std::string resumes = actors::has_checkpoint(options.run.checkpoint) ? "yes" : "no";
-  if (job != nullptr) resumes = job->ranks().control.broadcast("resume", resumes, job->ranks().patience);
-  if (resumes == "yes") {
-    options.run.resume = true;
-    options.run.weights.clear();
-  }
+  const auto& folder = options.run.checkpoint;
+  if (folder.empty() || options.run.resume || options.run.eval_only) return options;
+  bool is_there = actors::has_checkpoint(folder);
+  if (job != nullptr)
+    is_there = job->ranks().control.broadcast("has a checkpoint", is_there ? "yes" : "no", job->ranks().patience) == "yes";
+  if (is_there && restarts == 0) throw usage_error(actors::refusal_of_used(folder));
+  options.run.resume = is_there;
+  if (is_there) options.run.weights.clear();
   return options;
 }
 

@@ -143,6 +143,19 @@ TEST_F(ProcessesApart, WhatLiesInTheCheckpointFolderOfAnotherRankIsNobodysConcer
   EXPECT_EQ(result.exit_code, 0) << result.errors;
 }
 
+TEST_F(ProcessesApart, AnotherRunsCheckpointIsRefusedByAllAndNoRestartTakesIt) {
+  ASSERT_EQ(run_process(tiny_lenet({"--steps", "1", "--checkpoint", folder / "0/c"}), patience).exit_code, 0);
+  const auto before = read_text(folder / "0/c/latest");
+  auto all = program("penstock", {"launch", "-np", "2", "--restart", "3", "--"});
+  const auto one = command("", {"--steps", "4"});
+  all.insert(all.end(), one.begin(), one.end());
+  const auto result = run_process(all, patience);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.errors, HasSubstr("holds another run's checkpoint"));
+  EXPECT_THAT(result.errors, Not(HasSubstr("again")));
+  EXPECT_EQ(read_text(folder / "0/c/latest"), before);
+}
+
 TEST(ProcessesOptions, RankZeroTellsHowAllPairsReachEachOther) {
   const auto command = tiny_lenet({"--replicas", "2,1", "--steps", "2", "--transport", "tcp"});
   const auto r = run_process(launched(3, command), patience,

@@ -56,7 +56,7 @@ job_result job::run(int restarts) {
     errors_.passed(clock::now(), force_ > force::stopping);
   }
   auto result = finish();
-  if (not_started) std::rethrow_exception(not_started);
+  if (not_started && ended_by_user_ == 0) std::rethrow_exception(not_started);
   return result;
 }
 

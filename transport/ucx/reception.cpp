@@ -5,6 +5,7 @@
 #include "transport/ucx/sending.hpp"
 
 #include <cstring>
+#include <set>
 #include <utility>
 
 namespace penstock::transport {
@@ -28,6 +29,7 @@ struct reception::incoming {
     std::size_t bytes;
     std::size_t missing; // of them; those that UCX still writes are not
     bool is_placed = false;
+    std::set<std::uint64_t> pieces{}; // where those that have come begin
   };
 
   reception& owner;
@@ -41,12 +43,13 @@ struct reception::incoming {
   std::optional<arrival> content; // once the header has come
   std::vector<early_piece> early;
 
-  /// Makes sure that no more comes of a part than it has.
+  /// Makes sure that no more comes of a part than it has, and no piece twice.
   void expect(const wire_header& h) {
     auto& p = parts[h.part];
     check(!p || (h.payload_bytes > 0 && h.payload_bytes <= p->missing), "a part of a message comes once");
     if (!p) p = progress{h.part_bytes, h.part_bytes};
     check(p->bytes == h.part_bytes, "the pieces of a part agree on its size");
+    check(h.payload_bytes == h.part_bytes || p->pieces.insert(h.offset).second, "a piece of a part comes once");
   }
   void count(const wire_header& h) {
     progress& p = *parts[h.part];

@@ -82,8 +82,10 @@ void sending::start(int peer, channel to, message m, endpoint::completion sent) 
   h.message = next_message_++;
   h.parts = static_cast<std::uint32_t>(parts.size());
 
+  // Without parts a header travels by itself, either way.
+  const std::size_t carriers = parts.empty() && header_fits ? 1 : parts.size();
   std::size_t messages = header_fits ? 0 : 1;
-  for (std::size_t i = 0; i < std::max<std::size_t>(1, parts.size()); ++i)
+  for (std::size_t i = 0; i < carriers; ++i)
     messages += parts.empty() ? 1 : by.pieces_of(parts[i].size);
   p.headers.resize(messages * sizeof h + own.size());
   std::byte* next = p.headers.data();
@@ -99,7 +101,7 @@ void sending::start(int peer, channel to, message m, endpoint::completion sent) 
     const std::byte* text = place(own.data(), own.size());
     send_am(p, header, sizeof h, {text, own.size()}, UCP_AM_SEND_FLAG_EAGER);
   }
-  for (std::size_t i = 0; i < std::max<std::size_t>(1, parts.size()); ++i) {
+  for (std::size_t i = 0; i < carriers; ++i) {
     const payload whole = parts.empty() ? payload{} : payload{parts[i].data(), parts[i].size};
     const std::size_t most = by.piece_bytes == 0 ? whole.size() : by.piece_bytes;
     h.part = static_cast<std::uint32_t>(i);
