@@ -1,28 +1,23 @@
-// Looks where the environment says, then beside the sources.
+// Reads them from the tests' own folder.
 #include "tests/support/published_graph.hpp"
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <vector>
+#include <stdexcept>
 
 namespace penstock::test {
 
-std::optional<std::string> published_graph(const std::string& name) {
-  std::vector<std::filesystem::path> places;
-  if (const auto* given = std::getenv("PENSTOCK_SHARED")) places.emplace_back(given);
-  for (auto folder = std::filesystem::absolute(__FILE__).parent_path(); folder.has_relative_path();
-       folder = folder.parent_path())
-    places.push_back(folder / "shared");
-  for (const auto& place : places) {
-    const std::ifstream file(place / "data" / "pipedream-profiles" / (name + ".txt"));
-    if (!file) continue;
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
-  return std::nullopt;
+std::filesystem::path published_graph_file(const std::string& name) {
+  return std::filesystem::path(PENSTOCK_PUBLISHED_GRAPHS) / (name + ".txt");
+}
+
+std::string published_graph(const std::string& name) {
+  const auto path = published_graph_file(name);
+  const std::ifstream file(path);
+  if (!file) throw std::runtime_error("cannot read " + path.string());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 } // namespace penstock::test

@@ -1,13 +1,15 @@
-// PipeDream's published profiles, where the shared data is there.
+// PipeDream's published profiles, which lie in tests/planner/pipedream_profiles with their licence.
 #pragma once
 
-#include <optional>
+#include <filesystem>
 #include <string>
 
 namespace penstock::test {
 
-/// The text of pipedream-profiles/NAME.txt in the data of the folder that PENSTOCK_SHARED names, else of a `shared`
-/// folder beside or above the sources; none where it is absent.
-std::optional<std::string> published_graph(const std::string& name);
+/// The file of a published profile, `name` as in "vgg16".
+std::filesystem::path published_graph_file(const std::string& name);
+
+/// Its text. Throws std::runtime_error where there is none of that name.
+std::string published_graph(const std::string& name);
 
 } // namespace penstock::test

@@ -275,33 +275,20 @@ TEST(ExploreSweep, EveryPlanCanRun) {
   }
 }
 
-class ExplorePublished : public ::testing::Test {
-protected:
-  static profile need(const std::string& name, std::int64_t samples = 1) {
-    auto p = published_profile(name, samples);
-    if (!p) throw std::runtime_error(name);
-    return *p;
-  }
-  void SetUp() override {
-    if (!published_profile("vgg16", 1))
-      GTEST_SKIP() << "no pipedream-profiles/vgg16.txt under PENSTOCK_SHARED or shared/";
-  }
-};
-
 /// vgg16's last layer with convolutions is a pool; the rest are three fully connected layers.
 bool is_fifteen_to_one(const plan_summary& s) {
   return s.text.find(" x15 | ") != std::string::npos && s.text.ends_with(" x1");
 }
 
-TEST_F(ExplorePublished, Vgg16OnSixteenFlatWorkersIsFifteenToOne) {
-  const auto best = make_plan(need("vgg16"), flat_cluster(16, 1.25e9), {});
+TEST(ExplorePublished, Vgg16OnSixteenFlatWorkersIsFifteenToOne) {
+  const auto best = make_plan(published_profile("vgg16", 1), flat_cluster(16, 1.25e9), {});
   EXPECT_TRUE(is_fifteen_to_one(best.considered.front())) << best.considered.front().text;
   EXPECT_GE(best.predicted->speedup_over_one_device, 15.0);
 }
 
-TEST_F(ExplorePublished, Vgg16OnTwoLevelsRanksFlatPlansBesideHierarchicalOnes) {
+TEST(ExplorePublished, Vgg16OnTwoLevelsRanksFlatPlansBesideHierarchicalOnes) {
   for (const auto& c : {two_levels(4, 4, 12e9, 1.25e9), two_levels(8, 2, 12e9, 3.125e9)}) {
-    const auto best = make_plan(need("vgg16"), c, {});
+    const auto best = make_plan(published_profile("vgg16", 1), c, {});
     EXPECT_TRUE(std::any_of(best.considered.begin(), best.considered.end(), is_fifteen_to_one));
     EXPECT_TRUE(std::any_of(best.considered.begin(), best.considered.end(),
                             [](const plan_summary& s) { return s.origin == "hierarchical"; }));
@@ -310,14 +297,14 @@ TEST_F(ExplorePublished, Vgg16OnTwoLevelsRanksFlatPlansBesideHierarchicalOnes) {
   }
 }
 
-TEST_F(ExplorePublished, Resnet50OnAFastLinkIsDataParallel) {
-  const auto best = make_plan(need("resnet50"), flat_cluster(16, 1e10), {});
+TEST(ExplorePublished, Resnet50OnAFastLinkIsDataParallel) {
+  const auto best = make_plan(published_profile("resnet50", 1), flat_cluster(16, 1e10), {});
   EXPECT_EQ(best.stages.size(), 1U);
   EXPECT_EQ(best.reason.find("data parallelism: "), 0U) << best.reason;
 }
 
-TEST_F(ExplorePublished, GnmtOnASlowLinkIsAStraightPipeline) {
-  const auto best = make_plan(need("gnmt"), flat_cluster(4, 1e8), {});
+TEST(ExplorePublished, GnmtOnASlowLinkIsAStraightPipeline) {
+  const auto best = make_plan(published_profile("gnmt", 1), flat_cluster(4, 1e8), {});
   EXPECT_GT(best.stages.size(), 1U);
   for (const auto& stage : best.stages)
     EXPECT_EQ(stage.replicas, 1);

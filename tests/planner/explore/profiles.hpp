@@ -5,7 +5,6 @@
 #include "planner/profile/profile.hpp"
 #include "tests/support/published_graph.hpp"
 
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -61,11 +60,9 @@ inline profile resnet_like(std::int64_t samples = 32) {
   return chain_of(layers, samples, 20e6);
 }
 
-/// One of PipeDream's; none where they are absent.
-inline std::optional<profile> published_profile(const std::string& name, std::int64_t samples) {
-  const auto text = test::published_graph(name);
-  if (!text) return std::nullopt;
-  return profile_from_graph(*text, name + ".txt", samples);
+/// One of PipeDream's.
+inline profile published_profile(const std::string& name, std::int64_t samples) {
+  return profile_from_graph(test::published_graph(name), name + ".txt", samples);
 }
 
 /// Two levels of links.

@@ -118,11 +118,10 @@ TEST(FlatSearch, OffersEveryPartitionWhereThereAreFew) {
 
 TEST(FlatSearch, PutsTheConvolutionsOfVggOnFifteenOfSixteenWorkers) {
   const auto vgg = published_profile("vgg16");
-  if (!vgg) GTEST_SKIP() << "no shared/data/pipedream-profiles/vgg16.txt";
-  const layer_graph graph(*vgg);
+  const layer_graph graph(vgg);
   const auto on = flat_cluster(16, 1.25e9);
   const search_request request;
-  const stage_cost model(*vgg, graph, on, request);
+  const stage_cost model(vgg, graph, on, request);
   const auto found = search_flat(model);
   ASSERT_FALSE(found.empty());
   const auto& best = found.front();
@@ -132,7 +131,7 @@ TEST(FlatSearch, PutsTheConvolutionsOfVggOnFifteenOfSixteenWorkers) {
   const auto kinds_hold = [&](const stage_choice& s, const std::string& kind) {
     const auto layers = graph.layers_between(s.from_state, s.to_state);
     return std::count_if(layers.begin(), layers.end(),
-                         [&](int i) { return vgg->layers[static_cast<std::size_t>(i)].kind.starts_with(kind); });
+                         [&](int i) { return vgg.layers[static_cast<std::size_t>(i)].kind.starts_with(kind); });
   };
   EXPECT_EQ(kinds_hold(best.stages[0], "Conv2d"), 13);
   EXPECT_EQ(kinds_hold(best.stages[0], "MaxPool2d"), 5);
@@ -144,22 +143,20 @@ TEST(FlatSearch, PutsTheConvolutionsOfVggOnFifteenOfSixteenWorkers) {
 
 TEST(FlatSearch, ChoosesDataParallelismForResNetOnAFastLink) {
   const auto resnet = published_profile("resnet50");
-  if (!resnet) GTEST_SKIP() << "no shared/data/pipedream-profiles/resnet50.txt";
-  const layer_graph graph(*resnet);
+  const layer_graph graph(resnet);
   const auto on = flat_cluster(4, 10e9);
   const search_request request;
-  const stage_cost model(*resnet, graph, on, request);
+  const stage_cost model(resnet, graph, on, request);
   EXPECT_EQ(search_flat(model).front().origin, "data-parallel");
 }
 
 TEST(FlatSearch, ReachesFifteenAndOneOverTwoLevels) {
   const auto vgg = published_profile("vgg16");
-  if (!vgg) GTEST_SKIP() << "no shared/data/pipedream-profiles/vgg16.txt";
-  const layer_graph graph(*vgg);
+  const layer_graph graph(vgg);
   auto on = flat_cluster(16, 1.25e9);
   on.levels = {{.group = 4, .bandwidth_bytes_per_s = 12e9}, {.group = 4, .bandwidth_bytes_per_s = 1.25e9}};
   const search_request request;
-  const stage_cost model(*vgg, graph, on, request);
+  const stage_cost model(vgg, graph, on, request);
   const auto found = search_flat(model);
   EXPECT_TRUE(std::any_of(found.begin(), found.end(),
                           [](const candidate& c) { return c.stages.size() == 2 && c.stages[0].devices.size() == 15; }));

@@ -5,10 +5,8 @@
 
 namespace penstock::planner::testing {
 
-std::optional<profile> published_profile(const std::string& name) {
-  const auto text = test::published_graph(name);
-  if (!text) return std::nullopt;
-  return profile_from_graph(*text, name);
+profile published_profile(const std::string& name) {
+  return profile_from_graph(test::published_graph(name), name);
 }
 
 } // namespace penstock::planner::testing
