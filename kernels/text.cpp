@@ -2,24 +2,36 @@
 #include "kernels/text.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 
 namespace penstock {
 
 namespace {
 
-// Levenshtein distance with one row.
+std::string plain(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
+  std::string text(word);
+  for (auto& c : text)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// Optimal string alignment: Levenshtein's distance where two neighbours swapped are one edit. Three rows.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> row(b.size() + 1);
+  std::vector<std::size_t> next(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
+    next[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
+      next[j] = std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        next[j] = std::min(next[j], before[j - 2] + 1);
     }
+    std::swap(before, row);
+    std::swap(row, next);
   }
   return row.back();
 }
@@ -27,16 +39,26 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 } // namespace
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  constexpr std::size_t least_prefix = 3;
+  const auto text = plain(word);
+  if (text.empty()) return "";
   std::string best;
-  std::size_t least = word.size() / 2 + 1;
+  std::string longer;
+  std::size_t begins = 0;
+  std::size_t least = std::max<std::size_t>(text.size() / 3, 1) + 1;
   for (const auto& candidate : candidates) {
-    const auto d = edit_distance(word, candidate);
-    if (d < least) {
+    const auto other = plain(candidate);
+    if (other.size() > text.size() && text.size() >= least_prefix && other.starts_with(text)) {
+      longer = candidate;
+      ++begins;
+    }
+    const auto d = edit_distance(text, other);
+    if (d < least && d < std::max(text.size(), other.size())) { // something of the word must be left
       least = d;
       best = candidate;
     }
   }
-  return best;
+  return best.empty() && begins == 1 ? longer : best;
 }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {

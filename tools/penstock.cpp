@@ -1,11 +1,14 @@
 // The bundled tool: lists models, trains them, reads traces, draws schedules.
 #include "actors/trace/command.hpp"
+#include "apps/models/describe.hpp"
+#include "apps/models/registry.hpp"
 #include "apps/runner/exit_codes.hpp"
 #include "apps/runner/run_app.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 #include "tools/commands.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <vector>
@@ -27,21 +30,68 @@ constexpr const char* help = R"(penstock: pipeline-parallel training with actors
   penstock trace ...           read a trace: summary, timeline, lifeline, check, diff, merge
   penstock version             the version
 
-Each has --help.
+Each has --help; `penstock help trace summary` is the same.
 )";
 
-int train_command(int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-')
-    throw usage_error("train: wanted a model's name first: penstock train MODEL ...; `penstock models` lists them");
-  return apps::run_app(argv[1], argc - 1, argv + 1);
+const std::vector<std::string> commands{"models",   "train",  "profile", "cluster", "plan", "simulate",
+                                        "schedule", "launch", "trace",   "version", "help"};
+
+bool asks_help(const std::string& word) {
+  return word == "--help" || word == "-h";
+}
+bool asks_version(const std::string& word) {
+  return word == "--version" || word == "-V";
 }
 
-// argv[0] is the command's own name.
-int run_command(int argc, char** argv) {
-  const std::string name = argv[0];
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
+int print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return apps::done;
+}
+
+int train_command(std::vector<std::string> arguments) {
+  if (!arguments.empty() && asks_help(arguments.front()))
+    return print(
+        "Trains a model; the same as the app of that name.\nUsage: penstock train MODEL [OPTIONS]\n\n" +
+        apps::describe_models() +
+        "\n`penstock train MODEL --help` lists the options, which are the same for all. A model of a plug-in:\n"
+        "penstock train MODEL --plugin FILE ...\n");
+  if (arguments.empty() || arguments.front().starts_with('-')) {
+    std::vector<std::string> names;
+    for (const auto& entry : apps::built_in_models())
+      names.push_back(entry.name);
+    throw usage_error("train: wanted a model's name first, as in penstock train lenet ...; there are " +
+                      join(names, ", "));
+  }
+  const auto model = arguments.front();
+  const bool has_plugins = std::any_of(arguments.begin(), arguments.end(),
+                                       [](const std::string& word) { return word.starts_with("--plugin"); });
+  if (!has_plugins) apps::find_model(model); // refuses an unknown one
+  std::vector<char*> words;
+  for (auto& word : arguments)
+    words.push_back(word.data());
+  words.push_back(nullptr);
+  return apps::run_app(model, static_cast<int>(words.size()) - 1, words.data());
+}
+
+int run_command(const std::string& name, std::vector<std::string> arguments);
+
+// "help", "help plan" and "help trace summary".
+int help_command(std::vector<std::string> words) {
+  if (words.empty() || asks_help(words.front()) || words.front() == "help") return print(help);
+  const auto name = words.front();
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return run_command(name, std::move(words));
+}
+
+int run_command(const std::string& name, std::vector<std::string> arguments) {
+  if (asks_help(name)) return print(help);
+  if (asks_version(name)) return print("penstock " PENSTOCK_VERSION "\n");
+  if (name == "help") return help_command(std::move(arguments));
+  if (arguments.size() == 1 && asks_version(arguments.front())) return run_command("--version", {});
+  if (arguments.size() == 1 && arguments.front() == "help") arguments.front() = "--help";
   if (name == "models") return tools::models_command(arguments);
-  if (name == "train") return train_command(argc, argv);
+  if (name == "train") return train_command(std::move(arguments));
   if (name == "profile") return tools::profile_command(arguments);
   if (name == "cluster") return tools::cluster_command(arguments);
   if (name == "plan") return tools::plan_command(arguments);
@@ -49,18 +99,13 @@ int run_command(int argc, char** argv) {
   if (name == "schedule") return tools::schedule_command(arguments);
   if (name == "launch") return tools::launch_command(arguments);
   if (name == "trace") return actors::trace_command(arguments, std::cout, std::cerr);
-  if (name == "version" || name == "--version") {
-    std::puts("penstock " PENSTOCK_VERSION);
-    return apps::done;
+  if (name == "version") {
+    if (arguments.empty()) return run_command("--version", {});
+    if (asks_help(arguments.front())) return print("Prints the version.\nUsage: penstock version\n");
+    throw usage_error("version: unexpected argument '" + arguments.front().substr(0, 80) + "'");
   }
-  if (name == "help" || name == "--help" || name == "-h") {
-    std::fputs(help, stdout);
-    return apps::done;
-  }
-  const std::vector<std::string> known{"models",   "train",  "profile", "cluster", "plan", "simulate",
-                                       "schedule", "launch", "trace",   "version", "help"};
-  throw usage_error("unknown command '" + name.substr(0, 80) + "'" + did_you_mean(name, known) + ", wanted one of " +
-                    join(known, ", "));
+  throw usage_error("unknown command '" + name.substr(0, 80) + "'" + did_you_mean(name, commands) + ", wanted one of " +
+                    join(commands, ", "));
 }
 
 } // namespace
@@ -71,7 +116,7 @@ int main(int argc, char** argv) {
       std::fputs(help, stderr);
       return apps::usage;
     }
-    const int code = run_command(argc - 1, argv + 1);
+    const int code = run_command(argv[1], {argv + 2, argv + argc});
     // What was printed is the result: a full disk behind it is a failure.
     const bool is_written = std::cout.flush() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
     if (!is_written && code == 0) throw error("cannot write to standard output");

@@ -1,6 +1,7 @@
 // CLI11 behind our declarations: its parsing and help, our messages.
 #include "apps/runner/command_line.hpp"
 
+#include "apps/runner/peer_options.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 
@@ -17,6 +18,8 @@
 namespace penstock::apps {
 
 namespace {
+
+constexpr const char* version = "penstock " PENSTOCK_VERSION;
 
 std::string shortened(const std::string& text) {
   return text.size() <= 80 ? text : text.substr(0, 77) + "...";
@@ -77,9 +80,10 @@ struct command_line::implementation {
   std::string group = "Options";
   std::vector<std::unique_ptr<std::vector<std::string>>> raw; // what CLI11 writes to; addresses must stay
   std::vector<binding> bindings;
+  bool asks_version = false;
 
   std::vector<std::string> option_names() const {
-    std::vector<std::string> names{"--help"};
+    std::vector<std::string> names{"--help", "--version"};
     for (const auto& b : bindings) {
       if (b.name.starts_with("-")) names.push_back(b.name);
     }
@@ -130,13 +134,21 @@ struct command_line::implementation {
     }
   }
 
+  // A peer's name for one of ours, else one of ours that is near, else what a peer has and this has not.
+  std::string hint(const std::string& name) const {
+    const auto names = option_names();
+    for (const auto& text : {peers_option(name, names), did_you_mean(name, names)})
+      if (!text.empty()) return text;
+    return peers_word(name, names);
+  }
+
   [[noreturn]] void refuse_unknown(const std::vector<std::string>& words) const {
     for (const auto& word : words) {
       if (!word.starts_with("-")) continue;
       const auto name = word.substr(0, word.find('='));
-      throw usage_error("unknown option '" + shortened(name) + "'" + did_you_mean(name, option_names()) +
-                        "; --help lists all");
+      throw usage_error("unknown option '" + shortened(name) + "'" + hint(name) + "; --help lists all");
     }
+    if (words.front() == "help") throw usage_error("unexpected argument 'help' (did you mean '--help'?)");
     throw usage_error("unexpected argument '" + shortened(words.front()) + "'; --help lists what there is");
   }
 };
@@ -147,6 +159,7 @@ command_line::command_line(std::string program, std::string description) : self_
   self_->app.allow_extras();
   self_->app.get_formatter()->column_width(34);
   self_->app.set_help_flag("-h,--help", "This text")->group("Help");
+  self_->app.set_version_flag("-V,--version", version, "Penstock's version")->group("Help");
 }
 
 command_line::~command_line() = default;
@@ -221,6 +234,9 @@ bool command_line::parse(std::span<const std::string> arguments) {
     self_->app.parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
     return false;
+  } catch (const CLI::CallForVersion&) {
+    self_->asks_version = true;
+    return false;
   } catch (const CLI::ArgumentMismatch&) { // the last option wants a value
     throw usage_error((arguments.empty() ? std::string("an option") : arguments.back()) + ": a value is missing");
   } catch (const CLI::ParseError& fault) {
@@ -236,6 +252,7 @@ bool command_line::parse(std::span<const std::string> arguments) {
 }
 
 std::string command_line::help_text() const {
+  if (self_->asks_version) return version + std::string("\n");
   auto text = self_->app.help();
   for (auto at = text.find("\n\n\n"); at != std::string::npos; at = text.find("\n\n\n", at))
     text.erase(at, 1);

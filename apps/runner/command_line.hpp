@@ -50,9 +50,9 @@ public:
         [&value] { return static_cast<double>(value); }, help);
   }
 
-  /// Returns true when the program should go on, false when help was asked for, which is then in help_text(). Throws
-  /// usage_error, one line that names the option, what was found and what was wanted; an unknown one suggests the
-  /// nearest.
+  /// Returns true when the program should go on, false when help or the version was asked for, which is then in
+  /// help_text(). Throws usage_error, one line that names the option, what was found and what was wanted; an unknown
+  /// one suggests the nearest, or what a peer's option of that name is called here.
   bool parse(std::span<const std::string> arguments);
   std::string help_text() const;
   /// Was this option given?

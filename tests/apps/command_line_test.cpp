@@ -1,5 +1,7 @@
 // Declarations in, values or one clear line out.
 #include "apps/runner/command_line.hpp"
+#include "apps/runner/options.hpp"
+#include "apps/runner/peer_options.hpp"
 #include "kernels/check.hpp"
 
 #include <gmock/gmock.h>
@@ -73,6 +75,74 @@ TEST_F(CommandLine, TakesTheLastOfSeveral) {
 
 TEST_F(CommandLine, SuggestsTheNearestOption) {
   EXPECT_THAT(refusal({"--bacth", "8"}), HasSubstr("did you mean '--batch'"));
+}
+
+TEST_F(CommandLine, SuggestsOnlyWhatIsNear) {
+  EXPECT_EQ(refusal({"--zero", "8"}), "unknown option '--zero'; --help lists all");
+  EXPECT_THAT(refusal({"--Stages", "8"}), HasSubstr("did you mean '--stages'"));
+  EXPECT_THAT(refusal({"--plug", "8"}), HasSubstr("did you mean '--plugin'"));
+  EXPECT_THAT(refusal({"help"}), HasSubstr("did you mean '--help'"));
+}
+
+TEST_F(CommandLine, KnowsWhatPeersCallAnOption) {
+  EXPECT_EQ(refusal({"--batch-size", "8"}),
+            "unknown option '--batch-size' (here it is '--batch': samples of a minibatch, all its micro-batches "
+            "together); --help lists all");
+  EXPECT_THAT(refusal({"--Batch_Size=8"}), HasSubstr("here it is '--batch'"));
+  EXPECT_THAT(refusal({"--device", "cpu"}), HasSubstr("there is none: it computes on the CPU"));
+  EXPECT_EQ(refusal({"--learning-rate", "8"}), "unknown option '--learning-rate'; --help lists all"); // no --lr here
+}
+
+TEST(PeerOptions, AreInOrderAndMeanOptionsThatTheAppsOrTheLauncherHave) {
+  std::string help;
+  parse_options("lenet", std::vector<std::string>{"--help"}, help);
+  help += "--np N --hosts LIST --restart N --port N --output FILE "; // of `penstock launch` and other commands
+  std::string_view before;
+  for (const auto& entry : peer_options()) {
+    EXPECT_LE(before, entry.name);
+    before = entry.name;
+    if (entry.here.empty()) {
+      EXPECT_FALSE(entry.words.empty()) << entry.name;
+      continue;
+    }
+    EXPECT_THAT(help, HasSubstr(std::string(entry.here) + " ")) << entry.name;
+  }
+}
+
+// Who comes from elsewhere types these first.
+TEST(PeerOptions, LeadFromTheCommonNamesToOurs) {
+  const auto refusal = [](const std::string& name) {
+    try {
+      std::string help;
+      parse_options("vgg16", std::vector<std::string>{name, "1"}, help);
+    } catch (const usage_error& fault) {
+      return std::string(fault.what());
+    }
+    return std::string("accepted");
+  };
+  for (const auto& [theirs, ours] :
+       std::vector<std::pair<std::string, std::string>>{{"--batch-size", "--batch"},
+                                                        {"--learning-rate", "--lr"},
+                                                        {"--wd", "--weight-decay"},
+                                                        {"--num-epochs", "--epochs"},
+                                                        {"--micro-batch-size", "--microbatches"},
+                                                        {"--pipeline-model-parallel-size", "--stages"},
+                                                        {"-j", "--loader-threads"},
+                                                        {"--num_workers", "--loader-threads"},
+                                                        {"--img-size", "--image-size"},
+                                                        {"--output-dir", "--checkpoint"},
+                                                        {"--resume-from-checkpoint", "--resume"},
+                                                        {"--log-dir", "--metrics"},
+                                                        {"--max_steps", "--steps"},
+                                                        {"--gradient_accumulation_steps", "--microbatches"}})
+    EXPECT_THAT(refusal(theirs), HasSubstr("here it is '" + ours + "'")) << theirs;
+  for (const char* theirs : {"--device", "--gpus", "--arch", "-a", "--nproc-per-node", "--fp16", "--print-freq"})
+    EXPECT_THAT(refusal(theirs), HasSubstr("there is none: ")) << theirs;
+}
+
+TEST_F(CommandLine, AnswersWithItsVersion) {
+  EXPECT_FALSE(parse({"--version"}));
+  EXPECT_THAT(line_.help_text(), testing::MatchesRegex("penstock [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
 TEST_F(CommandLine, NamesOptionFoundAndWanted) {

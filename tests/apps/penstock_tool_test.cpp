@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <sstream>
+
 namespace penstock::test {
 namespace {
 
@@ -31,9 +34,56 @@ TEST(PenstockTool, ListsItsCommandsWhenThereIsNone) {
 }
 
 TEST(PenstockTool, TellsItsVersion) {
-  const auto result = penstock_tool({"version"});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.output, testing::MatchesRegex("penstock [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"version"}, {"--version"}, {"-V"}, {"plan", "--version"}, {"train", "lenet", "-V"}}) {
+    const auto result = penstock_tool(words);
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.output, testing::MatchesRegex("penstock [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  }
+  EXPECT_EQ(run_process(program("lenet", {"--version"}), patience).output, penstock_tool({"version"}).output);
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+TEST(PenstockTool, EveryCommandAnswersHelp) {
+  std::vector<std::string> all{"models",   "train",    "profile", "cluster", "cluster measure", "plan",
+                               "simulate", "schedule", "launch",  "trace",   "version",         "train lenet"};
+  for (const char* command : {"summary", "timeline", "lifeline", "check", "diff", "merge"})
+    all.push_back(std::string("trace ") + command);
+  for (const auto& command : all) {
+    const auto asked = penstock_tool(words_of(command + " --help"));
+    EXPECT_EQ(asked.exit_code, 0) << command << ": " << asked.errors;
+    EXPECT_THAT(asked.output, testing::ContainsRegex("[Uu]sage: ")) << command;
+    EXPECT_EQ(asked.errors, "") << command;
+    for (const auto& form : {command + " -h", "help " + command}) {
+      const auto same = penstock_tool(words_of(form));
+      EXPECT_EQ(same.exit_code, 0) << form << ": " << same.errors;
+      EXPECT_EQ(same.output, asked.output) << form;
+    }
+  }
+}
+
+TEST(PenstockTool, AnswersWordsThatAreNoCommandInOneLine) {
+  for (const auto& [words, says] :
+       std::vector<std::pair<std::string, std::string>>{{"nope", "wanted one of models"},
+                                                        {"modles", "did you mean 'models'"},
+                                                        {"help nope", "unknown command"},
+                                                        {"train", "there are lenet, alexnet"},
+                                                        {"train --steps 2", "there are lenet"},
+                                                        {"train nope", "no model 'nope'"},
+                                                        {"train nope --help", "no model 'nope'"},
+                                                        {"cluster", "wanted measure"},
+                                                        {"version now", "'now'"},
+                                                        {"trace sumary", "'summary'"}}) {
+    const auto result = penstock_tool(words_of(words));
+    EXPECT_EQ(result.exit_code, 2) << words;
+    EXPECT_EQ(result.output, "") << words;
+    EXPECT_EQ(result.error_lines().size(), 1U) << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr(says)) << words;
+  }
 }
 
 TEST(PenstockTool, ListsModelsAndTheLayersOfOne) {

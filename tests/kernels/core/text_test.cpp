@@ -9,7 +9,9 @@ namespace {
 const std::vector<std::string> words{"vgg11", "vgg16", "resnet18", "lenet"};
 
 TEST(Text, SuggestsTheNearestWord) {
-  EXPECT_EQ(nearest("vgg61", words), "vgg11");
+  EXPECT_EQ(nearest("vgg61", words), "vgg16");
+  EXPECT_EQ(nearest("VGG-16", words), "vgg16");
+  EXPECT_EQ(nearest("res", words), "resnet18");
   EXPECT_EQ(nearest("vgg16x", words), "vgg16");
   EXPECT_EQ(nearest("esnet18", words), "resnet18");
   EXPECT_EQ(nearest("lenet", words), "lenet");
