@@ -2,6 +2,7 @@
 #include "actors/trace/encoder.hpp"
 
 #include "actors/trace/header_json.hpp"
+#include "actors/trace/record_contract.hpp"
 #include "actors/trace/track_event.hpp"
 
 #include <protozero/pbf_writer.hpp>
@@ -37,6 +38,7 @@ void annotate(pbf_writer& event, te::field field, std::int64_t value) {
 } // namespace
 
 trace_encoder::trace_encoder(trace_header header) : header_(std::move(header)) {
+  check_header(header_);
   header_.minibatches = -1;
   header_.dropped = 0;
   header_.complete = false;
@@ -154,7 +156,7 @@ std::uint64_t trace_encoder::flow_of(const trace_record& r) const {
   const auto to = static_cast<std::uint64_t>(is_sent ? r.peer : r.stage);
   const auto microbatches = static_cast<std::uint64_t>(header_.microbatches) + 1; // -1, which is none, has its place
   const auto number =
-      static_cast<std::uint64_t>(r.minibatch) * microbatches + static_cast<std::uint64_t>(r.microbatch + 1);
+      static_cast<std::uint64_t>(r.minibatch) * microbatches + static_cast<std::uint64_t>(r.microbatch) + 1;
   return (number * stages + from) * stages + to + 1;
 }
 
@@ -180,6 +182,10 @@ std::string trace_encoder::name_of_span(const trace_record& r) const {
 }
 
 void trace_encoder::add(std::string& out, const trace_record& r) {
+  if (!misfit(r, header_).empty()) {
+    ++left_out_;
+    return;
+  }
   const bool is_message = r.kind == span_kind::send || r.kind == span_kind::receive;
   actor_tracks& tracks = tracks_of(out, process_of(r), r.stage, r.replica);
   const std::int64_t end_ns = std::max(r.begin_ns, r.end_ns); // a slice cannot end before it begins
@@ -211,17 +217,7 @@ void trace_encoder::add(std::string& out, const trace_record& r) {
     if (is_message && r.minibatch >= 0 && r.stage >= 0 && r.peer >= 0)
       e.add_fixed64(r.kind == span_kind::send ? te::event::flow_ids : te::event::terminating_flow_ids, flow_of(r));
     // Stage -1 is the source and "does not apply" at once, so the reader's default says the same.
-    annotate(e, te::stage, r.stage);
-    annotate(e, te::replica, r.replica);
-    annotate(e, te::minibatch, r.minibatch);
-    annotate(e, te::microbatch, r.microbatch);
-    annotate(e, te::version_read, r.version_read);
-    annotate(e, te::version_written, r.version_written);
-    annotate(e, te::bytes, r.bytes);
-    annotate(e, te::segment, r.segment);
-    annotate(e, te::peer, r.peer);
-    annotate(e, te::mailbox_depth, r.mailbox_depth);
-    annotate(e, te::rank, r.rank);
+    for_each_number(r, [&](te::field field, std::int64_t number, const number_range&) { annotate(e, field, number); });
     if (r.reason != wait_reason::none) {
       pbf_writer a(e, te::event::annotations);
       const auto reason = name_of(r.reason);
@@ -243,7 +239,7 @@ void trace_encoder::restate(std::string& out, std::int64_t now_ns) {
 void trace_encoder::end(std::string& out, std::int64_t now_ns, std::int64_t minibatches, std::int64_t dropped,
                         bool complete) {
   header_.minibatches = minibatches;
-  header_.dropped = dropped;
+  header_.dropped = dropped + left_out_;
   header_.complete = complete;
   instant(out, now_ns, te::end_event);
 }

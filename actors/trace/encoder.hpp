@@ -18,17 +18,19 @@ namespace penstock::actors {
 /// begins before the track's last one ended goes to a further lane of it. Not thread-safe.
 class trace_encoder {
 public:
+  /// Throws penstock::error for a header that check_header (record_contract.hpp) refuses.
   explicit trace_encoder(trace_header header);
   /// The processes, a track for each replica, the interned names and the header. `process_id`: where there is one
   /// process.
   void begin(std::string& out, std::int64_t now_ns, std::int32_t process_id);
-  /// Give records in the order of comes_before, else lanes multiply.
+  /// Give records in the order of comes_before, else lanes multiply. What no reader would take is left out and counted.
   void add(std::string& out, const trace_record& r);
   /// The header's from now on. Returns whether it is another one.
   bool set_clock_offset(std::int64_t ns) { return std::exchange(header_.clock_offset_ns, ns) != ns; }
   /// The header again.
   void restate(std::string& out, std::int64_t now_ns);
-  /// The header again, with what is known at the end.
+  std::int64_t left_out() const { return left_out_; }
+  /// The header again, with what is known at the end. `dropped` is added to what was left out.
   void end(std::string& out, std::int64_t now_ns, std::int64_t minibatches, std::int64_t dropped, bool complete);
 
 private:
@@ -58,6 +60,7 @@ private:
   std::map<int, std::uint64_t> process_uuids_;               // by rank; -1: the only process
   std::map<std::tuple<int, int, int>, actor_tracks> tracks_; // by process, stage and replica
   std::uint64_t next_uuid_ = 0;
+  std::int64_t left_out_ = 0;
 };
 
 /// The order in which records are written: of their ends, and of a send before the receive at the same moment, so that

@@ -38,7 +38,7 @@ std::string pad(std::string text, std::size_t width) {
       least = std::min(least, r.minibatch);
       most = std::max(most, r.minibatch);
     }
-  if (most < 0) throw error("the trace has no minibatch at all");
+  if (most < 0) throw error("the trace holds no training: the run had no minibatch");
   throw error("the trace has no " + which + ", only " + std::to_string(least) + " to " + std::to_string(most));
 }
 

@@ -2,12 +2,14 @@
 #include "actors/trace/packet_reader.hpp"
 
 #include "actors/trace/header_json.hpp"
+#include "actors/trace/record_contract.hpp"
 #include "actors/trace/track_event.hpp"
 
 #include <protozero/pbf_reader.hpp>
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 namespace penstock::actors {
@@ -169,69 +171,21 @@ wait_reason reason_named(std::string_view name) {
   throw bad_packet{"a wait for an unknown reason"};
 }
 
-template <class Field>
-void assign(Field& field, const annotation_value& value) {
-  // No count of ours comes near 2^53, and what is below it can be added without overflow.
-  constexpr std::int64_t most = std::min<std::int64_t>(std::numeric_limits<Field>::max(), 1LL << 53);
-  if (!value.number || *value.number < -2 || *value.number > most)
-    throw bad_packet{"annotation '" + std::string(value.name) + "' holds " +
-                     (value.number ? std::to_string(*value.number) : "no number")};
-  field = static_cast<Field>(*value.number);
-}
-
-trace_record record_of(const event_fields& e, const trace_header& header) {
+trace_record record_of(const event_fields& e) {
   trace_record r;
   r.kind = kind_named(e.category).value();
   for (const auto& a : e.annotations) {
     const auto at = std::find(te::field_names.begin(), te::field_names.end(), a.name);
-    switch (static_cast<te::field>(at - te::field_names.begin())) {
-    case te::stage:
-      assign(r.stage, a);
-      break;
-    case te::replica:
-      assign(r.replica, a);
-      break;
-    case te::minibatch:
-      assign(r.minibatch, a);
-      break;
-    case te::microbatch:
-      assign(r.microbatch, a);
-      break;
-    case te::version_read:
-      assign(r.version_read, a);
-      break;
-    case te::version_written:
-      assign(r.version_written, a);
-      break;
-    case te::bytes:
-      assign(r.bytes, a);
-      break;
-    case te::segment:
-      assign(r.segment, a);
-      break;
-    case te::peer:
-      assign(r.peer, a);
-      break;
-    case te::mailbox_depth:
-      assign(r.mailbox_depth, a);
-      break;
-    case te::reason:
-      r.reason = reason_named(a.text);
-      break;
-    case te::rank:
-      assign(r.rank, a);
-      break;
-    case te::fields:
-      break; // another tool's
-    }
+    const auto named = static_cast<te::field>(at - te::field_names.begin());
+    if (named == te::reason) r.reason = reason_named(a.text);
+    for_each_number(r, [&](te::field field, auto& number, const number_range& range) {
+      if (field != named) return; // another tool's annotations are no field
+      if (!a.number || !range.holds(*a.number))
+        throw bad_packet{"annotation '" + std::string(a.name) + "' holds " +
+                         (a.number ? std::to_string(*a.number) : "no number")};
+      number = static_cast<std::remove_reference_t<decltype(number)>>(*a.number);
+    });
   }
-  const auto stages = static_cast<int>(header.replicas.size());
-  if (r.stage < -2 || r.stage >= stages) throw bad_packet{"a span of stage " + std::to_string(r.stage)};
-  if (r.peer >= stages) throw bad_packet{"a message of stage " + std::to_string(r.peer)};
-  if (r.replica < 0 || (r.stage >= 0 && r.replica >= header.replicas[static_cast<std::size_t>(r.stage)]))
-    throw bad_packet{"a span of stage " + std::to_string(r.stage) + " replica " + std::to_string(r.replica)};
-  if (r.rank < -1 || (r.rank >= 0 && r.rank >= rank_count(header)))
-    throw bad_packet{"a span of rank " + std::to_string(r.rank)};
   return r;
 }
 
@@ -297,8 +251,10 @@ void packet_reader::handle(const event_fields& e, std::uint64_t timestamp) {
     ++open_;
     if (!kind_named(e.category)) return; // a slice of another tool; its end must still be matched
     if (!header) throw bad_packet{"a span before the header: not a Penstock trace"};
-    stack.back() = record_of(e, *header);
-    stack.back()->begin_ns = time;
+    auto r = record_of(e);
+    r.begin_ns = r.end_ns = time;
+    if (auto what = misfit(r, *header); !what.empty()) throw bad_packet{std::move(what)};
+    stack.back() = r;
     return;
   }
   if (stack.empty()) throw bad_packet{"the end of a span that did not begin"};

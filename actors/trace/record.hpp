@@ -34,7 +34,7 @@ struct trace_record {
   std::int16_t replica = 0;
   std::int16_t peer = -1;          ///< the other stage of a send or receive
   std::int16_t mailbox_depth = -1; ///< messages held by the replica when the span began
-  std::int32_t segment = -1;       ///< drains so far
+  std::int32_t segment = -1;       ///< drains so far; of an evaluation: counted down from -1, one each
   span_kind kind = span_kind::forward;
   wait_reason reason = wait_reason::none;
   std::int16_t rank = -1; ///< whose record it is, in a merged trace; elsewhere trace_header::rank says it for all

@@ -149,6 +149,7 @@ struct trace_recorder::implementation {
     for (auto r = pending.begin(); r != young; ++r)
       encoder.add(bytes, *r);
     pending.erase(pending.begin(), young);
+    left_out.store(encoder.left_out(), std::memory_order_relaxed);
     write();
   }
 
@@ -171,13 +172,16 @@ struct trace_recorder::implementation {
     drain(sources);
     write_pending(std::numeric_limits<std::int64_t>::max());
     encoder.set_clock_offset(clock_offset_ns.load(std::memory_order_relaxed));
-    encoder.end(bytes, now_ns(), minibatches, dropped(), complete);
+    encoder.end(bytes, now_ns(), minibatches, not_taken(), complete);
     write();
     if (std::fclose(file.release()) != 0 && failure == 0) failure = errno;
     return failure;
   }
 
-  std::int64_t dropped() const {
+  std::int64_t dropped() const { return not_taken() + left_out.load(std::memory_order_relaxed); }
+
+  /// Records for which the rings had no room.
+  std::int64_t not_taken() const {
     const std::scoped_lock lock(mutex);
     std::int64_t sum = 0;
     for (const auto& r : rings)
@@ -203,6 +207,7 @@ struct trace_recorder::implementation {
   std::vector<std::shared_ptr<ring>> rings;
   bool stopping = false;
   std::atomic<bool> wanted{false};
+  std::atomic<std::int64_t> left_out{0}; // records that no file can hold
   // Of the writer thread while it runs, afterwards of whoever closes.
   std::vector<trace_record> pending;
   std::string bytes;

@@ -1,0 +1,207 @@
+// What any run can write, the reader reads: random records at the limits of their types, through a file and a merge.
+#include "actors/trace/causes.hpp"
+#include "actors/trace/command.hpp"
+#include "actors/trace/merge.hpp"
+#include "actors/trace/reader.hpp"
+#include "actors/trace/record_contract.hpp"
+#include "actors/trace/recorder.hpp"
+#include "kernels/check.hpp"
+#include "tests/trace/synthetic_run.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <sstream>
+#include <tuple>
+
+namespace penstock::actors {
+namespace {
+
+constexpr std::int64_t bound = std::int64_t{1} << 53;
+
+auto key(const trace_record& r) {
+  return std::tuple(r.begin_ns, r.end_ns, r.kind, r.reason, r.stage, r.replica, r.minibatch, r.microbatch,
+                    r.version_read, r.version_written, r.bytes, r.segment, r.peer, r.mailbox_depth, r.rank);
+}
+
+std::vector<trace_record> sorted(std::vector<trace_record> records) {
+  std::sort(records.begin(), records.end(), [](const auto& a, const auto& b) { return key(a) < key(b); });
+  return records;
+}
+
+class random_run {
+public:
+  explicit random_run(std::uint64_t seed) : random_(seed) {}
+
+  trace_header header() {
+    trace_header h;
+    h.model = "any";
+    h.schedule = pick(std::vector<std::string>{"pipedream", "1f1b", "no such schedule"});
+    const auto stages = 1 + random_() % 4;
+    for (std::size_t s = 0; s < stages; ++s) {
+      h.replicas.push_back(static_cast<int>(1 + random_() % 3));
+      h.credits.push_back(static_cast<std::int64_t>(stages - s));
+    }
+    h.microbatches = pick(std::vector<int>{1, 4, std::numeric_limits<int>::max()});
+    h.minibatches = 3;
+    return h;
+  }
+
+  /// Any value of each field's type, as far as numbers that are added may go; places are the run's.
+  trace_record record(const trace_header& h) {
+    trace_record r;
+    for_each_number(r, [&](track_event::field, auto& number, const number_range&) {
+      using number_type = std::remove_reference_t<decltype(number)>;
+      number = static_cast<number_type>(any(std::max<std::int64_t>(std::numeric_limits<number_type>::min(), -bound),
+                                            std::min<std::int64_t>(std::numeric_limits<number_type>::max(), bound)));
+    });
+    const auto stages = static_cast<std::int64_t>(h.replicas.size());
+    r.stage = static_cast<std::int16_t>(between(-2, stages - 1));
+    r.peer = static_cast<std::int16_t>(between(-2, stages - 1));
+    r.replica =
+        static_cast<std::int16_t>(between(0, r.stage < 0 ? 32767 : h.replicas[static_cast<std::size_t>(r.stage)] - 1));
+    r.rank = -1;
+    r.kind = static_cast<span_kind>(random_() % span_kinds);
+    r.reason = static_cast<wait_reason>(random_() % wait_reasons);
+    r.begin_ns = between(0, std::int64_t{1} << 57);
+    r.end_ns = r.begin_ns + between(0, std::int64_t{1} << 57);
+    return r;
+  }
+
+  std::int64_t between(std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(random_);
+  }
+
+private:
+  template <class Value>
+  Value pick(const std::vector<Value>& values) {
+    return values[random_() % values.size()];
+  }
+  std::int64_t any(std::int64_t least, std::int64_t most) {
+    const std::vector<std::int64_t> corners{least, least + 1, -3, -2, -1, 0, 1, most - 1, most};
+    return random_() % 4 == 0 ? between(least, most) : pick(corners);
+  }
+  std::mt19937_64 random_;
+};
+
+std::vector<trace_record> records_of(random_run& make, const trace_header& h, std::size_t count) {
+  std::vector<trace_record> records;
+  for (std::size_t i = 0; i < count; ++i)
+    records.push_back(make.record(h));
+  return records;
+}
+
+TEST(Contract, WhateverARunWritesIsReadBackEqual) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    random_run make(seed);
+    const auto h = make.header();
+    const synthetic_run run{h, records_of(make, h, 200)};
+    const scratch_file file("any.pftrace");
+    run.write(file.path());
+    const auto read = read_trace(file.path());
+    ASSERT_EQ(sorted(read.records), sorted(run.records)) << "seed " << seed;
+    EXPECT_TRUE(read.complete()) << read.missing;
+    EXPECT_EQ(read.header.dropped, 0);
+  }
+}
+
+TEST(Contract, WhateverRanksWriteIsMergedAndReadBackEqual) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    random_run make(seed);
+    auto h = make.header();
+    h.hosts = {"a", "a", "a"};
+    h.run = "a job";
+    for (const int replicas : h.replicas)
+      for (auto& of_stage = h.ranks.emplace_back(); of_stage.size() < static_cast<std::size_t>(replicas);)
+        of_stage.push_back(static_cast<int>(make.between(0, 2)));
+    std::vector<std::unique_ptr<scratch_file>> files;
+    std::vector<std::filesystem::path> paths;
+    std::vector<trace_record> all;
+    for (h.rank = 0; h.rank < 3; ++h.rank) {
+      synthetic_run run{h, records_of(make, h, 100)};
+      files.push_back(std::make_unique<scratch_file>("rank.pftrace"));
+      run.write(paths.emplace_back(files.back()->path()));
+      for (auto& r : run.records) {
+        r.rank = static_cast<std::int16_t>(h.rank);
+        all.push_back(r);
+      }
+    }
+    const scratch_file merged("merged.pftrace");
+    EXPECT_EQ(merge_traces(paths, merged.path()).records, 300);
+    const auto read = read_trace(merged.path());
+    ASSERT_EQ(sorted(read.records), sorted(all)) << "seed " << seed;
+    EXPECT_TRUE(read.complete()) << read.missing;
+  }
+}
+
+TEST(Contract, EveryCommandTakesWhateverIsRead) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    random_run make(seed);
+    const auto h = make.header();
+    const synthetic_run run{h, records_of(make, h, 60)};
+    const scratch_file file("any.pftrace");
+    run.write(file.path());
+    const std::string name = file.path().string();
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"summary", name},
+                                                  {"summary", name, "--json"},
+                                                  {"timeline", name},
+                                                  {"timeline", name, "--from", "0", "--to", "9007199254740992"},
+                                                  {"lifeline", name, "0"},
+                                                  {"lifeline", name, "9007199254740992"},
+                                                  {"check", name},
+                                                  {"diff", name, name},
+                                                  {"diff", name, name, "--json"}}) {
+      std::ostringstream out, err;
+      const int code = trace_command(words, out, err);
+      EXPECT_LE(code, 1) << words[0] << " of seed " << seed << ": " << err.str();
+      const auto said = err.str();
+      EXPECT_LE(std::count(said.begin(), said.end(), '\n'), 2) << said;
+      EXPECT_EQ(said.find("byte"), std::string::npos) << said; // refused where it is read
+    }
+  }
+}
+
+TEST(Contract, WhatNoFileCanHoldIsLeftOutAndCounted) {
+  random_run make(1);
+  auto h = make.header();
+  h.replicas = {2, 1};
+  h.credits = {2, 1};
+  const auto good = records_of(make, h, 4);
+  auto bad = good;
+  bad[0].bytes = bound + 1;
+  bad[1].stage = 2;
+  bad[2].begin_ns = -1;
+  bad[3].rank = 0; // the run has none
+  auto both = good;
+  both.insert(both.end(), bad.begin(), bad.end());
+  const scratch_file file("bad.pftrace");
+  {
+    trace_recorder recorder(file.path(), h);
+    for (const auto& r : both)
+      recorder.record(r);
+    recorder.close(3);
+    EXPECT_EQ(recorder.dropped(), 4);
+  }
+  const auto read = read_trace(file.path());
+  EXPECT_EQ(sorted(read.records), sorted(good));
+  EXPECT_EQ(read.missing, "4 records were dropped while recording");
+}
+
+TEST(Contract, AHeaderThatNoFileMayHaveIsRefusedBeforeTheRun) {
+  random_run make(1);
+  const scratch_file file("header.pftrace");
+  auto h = make.header();
+  h.replicas.assign(10'000, 32'767);
+  h.credits.assign(10'000, 1);
+  try {
+    const trace_recorder recorder(file.path(), h);
+    FAIL();
+  } catch (const error& refused) {
+    EXPECT_STREQ(refused.what(), "trace header: 327670000 replicas of 10000 stages, at most 32767 are read");
+  }
+}
+
+} // namespace
+} // namespace penstock::actors
