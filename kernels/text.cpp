@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <numeric>
 
 namespace penstock {
 
@@ -17,16 +16,18 @@ std::string plain(std::string_view word) {
   return text;
 }
 
-// Optimal string alignment: Levenshtein's distance where two neighbours swapped are one edit. Three rows.
+// Optimal string alignment in half edits: Levenshtein's distance, but two neighbours swapped are half an edit, since
+// that is how fingers err. Three rows.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> row(b.size() + 1);
   std::vector<std::size_t> next(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t j = 0; j <= b.size(); ++j)
+    row[j] = 2 * j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    next[0] = i;
+    next[0] = 2 * i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      next[j] = std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      next[j] = std::min({row[j] + 2, next[j - 1] + 2, row[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 2)});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
         next[j] = std::min(next[j], before[j - 2] + 1);
     }
@@ -45,7 +46,7 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
   std::string best;
   std::string longer;
   std::size_t begins = 0;
-  std::size_t least = std::max<std::size_t>(text.size() / 3, 1) + 1;
+  std::size_t least = 2 * std::max<std::size_t>(text.size() / 3, 1) + 1;
   for (const auto& candidate : candidates) {
     const auto other = plain(candidate);
     if (other.size() > text.size() && text.size() >= least_prefix && other.starts_with(text)) {
@@ -53,7 +54,7 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
       ++begins;
     }
     const auto d = edit_distance(text, other);
-    if (d < least && d < std::max(text.size(), other.size())) { // something of the word must be left
+    if (d < least && d < 2 * std::max(text.size(), other.size())) { // something of the word must be left
       least = d;
       best = candidate;
     }

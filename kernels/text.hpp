@@ -8,7 +8,7 @@
 
 namespace penstock {
 
-/// The candidate with the least edit distance (two neighbours swapped count as one edit, capitals not), or "" when none
+/// The candidate with the least edit distance (two neighbours swapped count half, capitals not), or "" when none
 /// is near: more than a third of the word would change, leading dashes left out. Else the only one that begins with it.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
