@@ -106,13 +106,13 @@ std::string describe_plan(const planner::plan& p) {
 }
 
 std::string explain_plan(const planner::plan& p) {
-  std::vector<std::vector<std::string>> rows{{"stages", "schedule", "M", "K", "recompute", "step", "speed-up", "memory",
-                                              "bubble", "bytes", "of DP", "bound by", "why not"}};
+  std::vector<std::vector<std::string>> rows{{"#", "stages", "schedule", "M", "K", "recompute", "step", "speed-up",
+                                              "memory", "bubble", "bytes", "of DP", "bound by", "why not"}};
   const auto one_device = p.predicted ? p.predicted->step_seconds * p.predicted->speedup_over_one_device : 0;
   for (const auto& c : p.considered) {
     const bool ran = c.step_seconds > 0; // else it was refused before it was simulated
-    rows.push_back({shortened(c.text), c.schedule, std::to_string(c.microbatches), list_text(c.in_flight),
-                    c.recompute ? "yes" : "no", ran ? seconds_text(c.step_seconds) : "-",
+    rows.push_back({std::to_string(rows.size()), shortened(c.text), c.schedule, std::to_string(c.microbatches),
+                    list_text(c.in_flight), c.recompute ? "yes" : "no", ran ? seconds_text(c.step_seconds) : "-",
                     ran && one_device > 0 ? times_text(one_device / c.step_seconds) : "-", bytes_text(c.peak_bytes),
                     ran ? apps::percent_text(c.bubble, 1) : "-", bytes_text(c.bytes_per_minibatch),
                     apps::percent_text(c.bytes_per_minibatch, c.data_parallel_bytes_per_minibatch),

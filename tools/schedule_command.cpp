@@ -2,11 +2,13 @@
 #include "apps/runner/options.hpp"
 #include "apps/runner/text_table.hpp"
 #include "kernels/check.hpp"
+#include "kernels/text_table.hpp"
 #include "planner/check_schedule.hpp"
 #include "planner/draw_timeline.hpp"
 #include "planner/simulate.hpp"
 #include "tools/commands.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -62,13 +64,22 @@ std::string describe(const planner::schedule& s, const planner::simulation& run)
   return apps::text_table(rows);
 }
 
+// What a line has room for beside the names of stage replicas and the two bars.
+int picture_columns(const planner::schedule& s) {
+  constexpr int usual = 110;
+  const auto line = static_cast<int>(std::min<std::size_t>(output_columns(), 1000));
+  const auto name = static_cast<int>(std::string("stage ").size() + std::to_string(s.stages.size()).size());
+  constexpr int replica_and_bars = 6;
+  return line == 0 ? usual : std::clamp(line - name - replica_and_bars, 10, usual);
+}
+
 } // namespace
 
 int schedule_command(std::span<const std::string> arguments) {
   apps::schedule_texts texts;
   time_texts times;
   std::int64_t minibatches = 8;
-  int columns = 110;
+  int columns = 0;
   apps::command_line line("penstock schedule", "Draws what each stage replica does when, under a virtual clock.");
   line.group("Schedule");
   apps::declare_schedule_options(line, texts);
@@ -79,7 +90,7 @@ int schedule_command(std::span<const std::string> arguments) {
   line.text("--update-time", times.update, "T", "Update");
   line.text("--send-time", times.send, "T", "Latency between stages, each way");
   line.group("Picture");
-  line.whole("--columns", columns, 10, "Width");
+  line.whole("--columns", columns, 10, "Width of the picture [the terminal's, else 110]");
   if (!line.parse(arguments)) {
     std::fputs(line.help_text().c_str(), stdout);
     return 0;
@@ -89,10 +100,12 @@ int schedule_command(std::span<const std::string> arguments) {
   const auto schedule = planner::make_schedule(request);
   if (const auto fault = planner::check_schedule(schedule)) throw error(*fault);
   const auto run = planner::simulate(schedule, read_times(times, schedule.stages.size()));
-  std::printf("%s: %lld minibatch%s of %d micro-batch%s, bubble %s\n\n%s\n%s", schedule.name.c_str(),
-              static_cast<long long>(minibatches), minibatches == 1 ? "" : "es", schedule.microbatches,
-              schedule.microbatches == 1 ? "" : "es", apps::percent_text(run.bubble(), 1).c_str(),
-              planner::draw_timeline(planner::timeline_of(run), columns).c_str(), describe(schedule, run).c_str());
+  std::printf(
+      "%s: %lld minibatch%s of %d micro-batch%s, bubble %s\n\n%s\n%s", schedule.name.c_str(),
+      static_cast<long long>(minibatches), minibatches == 1 ? "" : "es", schedule.microbatches,
+      schedule.microbatches == 1 ? "" : "es", apps::percent_text(run.bubble(), 1).c_str(),
+      planner::draw_timeline(planner::timeline_of(run), columns > 0 ? columns : picture_columns(schedule)).c_str(),
+      describe(schedule, run).c_str());
   return 0;
 }
 

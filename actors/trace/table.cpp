@@ -1,5 +1,7 @@
-// Pads cells to their columns.
+// Which column is set to which side.
 #include "actors/trace/table.hpp"
+
+#include "kernels/text_table.hpp"
 
 #include <algorithm>
 
@@ -10,26 +12,13 @@ std::string percent(double share) {
 }
 
 std::string table(const std::vector<table_row>& rows, std::size_t left, last_column last) {
-  std::vector<std::size_t> widths;
+  std::size_t columns = 0;
   for (const auto& cells : rows)
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      widths.resize(std::max(widths.size(), i + 1));
-      widths[i] = std::max(widths[i], cells[i].size());
-    }
-  std::string text;
-  for (const auto& cells : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      const std::string space(widths[i] - cells[i].size(), ' ');
-      line += i == 0 ? "" : "  ";
-      const bool is_left = i < left || (last == last_column::left && i + 1 == cells.size());
-      line += is_left ? cells[i] + space : space + cells[i];
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line;
-    text += '\n';
-  }
-  return text;
+    columns = std::max(columns, cells.size());
+  table_layout layout{std::vector<cell_side>(columns, cell_side::right), "", output_columns()};
+  std::fill_n(layout.sides.begin(), std::min(left, columns), cell_side::left);
+  if (last == last_column::left && columns > 0) layout.sides.back() = cell_side::left;
+  return lay_out_table(rows, layout);
 }
 
 } // namespace penstock::actors

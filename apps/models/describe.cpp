@@ -1,6 +1,8 @@
 // Lists models and layers as tables of plain text.
 #include "apps/models/describe.hpp"
 
+#include "kernels/text_table.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -9,37 +11,8 @@ namespace penstock::apps {
 
 namespace {
 
-enum class align : std::uint8_t { left, right };
-
-struct column {
-  std::string title;
-  align side = align::left;
-};
-
-/// Rows of cells, columns as wide as their widest cell, two spaces between.
-std::string table(const std::vector<column>& columns, const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths;
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    widths.push_back(columns[c].title.size());
-    for (const auto& row : rows)
-      widths[c] = std::max(widths[c], row.at(c).size());
-  }
-  std::string text;
-  const auto line = [&](const auto& cell) {
-    std::string out;
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      const std::string& value = cell(c);
-      const std::string gap(widths[c] - value.size(), ' ');
-      out += (c == 0 ? "" : "  ") + (columns[c].side == align::right ? gap + value : value + gap);
-    }
-    out.erase(out.find_last_not_of(' ') + 1);
-    text += out + "\n";
-  };
-  line([&](std::size_t c) -> const std::string& { return columns[c].title; });
-  for (const auto& row : rows)
-    line([&](std::size_t c) -> const std::string& { return row[c]; });
-  return text;
-}
+constexpr auto left = cell_side::left;
+constexpr auto right = cell_side::right;
 
 /// "138,357,544"
 std::string grouped(std::int64_t number) {
@@ -85,28 +58,22 @@ double forward_flops(const model& network) {
 }
 
 std::string describe_models() {
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<std::string>> rows{
+      {"model", "parameters", "layers", "image", "least", "GFLOP", "what it is"}};
   for (const auto* entry : all_models()) {
     const auto network = entry->build(model_options{});
     rows.push_back({entry->name, grouped(network.parameter_count()), std::to_string(network.layers().size()),
                     std::to_string(entry->default_image_size), std::to_string(entry->minimum_image_size),
                     giga(forward_flops(network)), entry->summary});
   }
-  return table({{"model"},
-                {"parameters", align::right},
-                {"layers", align::right},
-                {"image", align::right},
-                {"least", align::right},
-                {"GFLOP", align::right},
-                {"what it is"}},
-               rows) +
+  return lay_out_table(rows, {{left, right, right, right, right, right, left}, "", output_columns()}) +
          "Image: default size in pixels; least: smallest size; GFLOP: forward pass of one image at the default size,\n"
          "a multiply-add counting two. Parameters with " +
          std::to_string(model_options{}.classes) + " classes.\n";
 }
 
 std::string describe_model(const model& network) {
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<std::string>> rows{{"#", "layer", "kind", "output", "parameters", "GFLOP"}};
   for (int layer = 0; layer < static_cast<int>(network.layers().size()); ++layer) {
     const auto& l = network.layers()[static_cast<std::size_t>(layer)];
     const auto count = parameter_count(network, layer);
@@ -119,13 +86,7 @@ std::string describe_model(const model& network) {
   return network.name() + ": input " + input + ", " + std::to_string(network.classes()) + " classes, " +
          grouped(network.parameter_count()) + " parameters, " + giga(forward_flops(network)) +
          " GFLOP forward per image\n\n" +
-         table({{"#", align::right},
-                {"layer"},
-                {"kind"},
-                {"output"},
-                {"parameters", align::right},
-                {"GFLOP", align::right}},
-               rows);
+         lay_out_table(rows, {{right, left, left, left, right, right}, "", output_columns()});
 }
 
 } // namespace penstock::apps

@@ -1,6 +1,8 @@
 // Tables and numbers as a person reads them.
 #include "apps/runner/text_table.hpp"
 
+#include "kernels/text_table.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,25 +23,10 @@ bool is_number_column(const std::vector<std::vector<std::string>>& rows, std::si
 
 std::string text_table(const std::vector<std::vector<std::string>>& rows, const std::string& indent) {
   if (rows.empty()) return "";
-  const auto columns = rows.front().size();
-  std::vector<std::size_t> widths(columns, 0);
-  std::vector<bool> right(columns, false);
-  for (std::size_t c = 0; c < columns; ++c) {
-    for (const auto& row : rows)
-      widths[c] = std::max(widths[c], row.at(c).size());
-    right[c] = rows.size() > 1 && is_number_column(rows, c);
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line = indent;
-    for (std::size_t c = 0; c < columns; ++c) {
-      if (c > 0) line += "  ";
-      line += right[c] ? fmt::format("{:>{}}", row[c], widths[c]) : fmt::format("{:<{}}", row[c], widths[c]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
+  table_layout layout{{}, indent, output_columns()};
+  for (std::size_t c = 0; c < rows.front().size(); ++c)
+    layout.sides.push_back(rows.size() > 1 && is_number_column(rows, c) ? cell_side::right : cell_side::left);
+  return lay_out_table(rows, layout);
 }
 
 std::string byte_text(std::int64_t bytes) {

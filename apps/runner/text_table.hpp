@@ -7,8 +7,8 @@
 
 namespace penstock::apps {
 
-/// Columns as wide as their widest cell, two spaces between; the first row is the titles. A column whose cells below
-/// the title all begin with a digit is set right.
+/// Columns as wide as their widest cell, fitted to the terminal (kernels/text_table.hpp); the first row is the titles.
+/// A column whose cells below the title all begin with a digit is set right.
 std::string text_table(const std::vector<std::vector<std::string>>& rows, const std::string& indent = "");
 
 std::string byte_text(std::int64_t bytes);        ///< "812 B", "10.3 KB", "1.20 GB": powers of 1000

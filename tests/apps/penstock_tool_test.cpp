@@ -121,6 +121,22 @@ TEST(PenstockTool, DrawsASchedule) {
     EXPECT_LE(line.size(), 100U) << line;
 }
 
+TEST(PenstockTool, FitsItsTablesToTheTerminal) {
+  const std::vector<std::vector<std::string>> commands{{"models"},
+                                                       {"schedule", "--stages", "4", "--replicas", "2,1,1,1"}};
+  for (const auto& words : commands) {
+    const auto result = run_process(program("penstock", words), patience, {.terminal = true}); // of 80 columns
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    std::size_t tables = 0;
+    for (auto line : lines_of(result.output)) {
+      if (line.find("Image: ") == 0 || line.find("a multiply-add") == 0) continue; // sentences
+      EXPECT_LE(line.size(), 81U) << line; // the terminal adds a carriage return
+      ++tables;
+    }
+    EXPECT_GT(tables, 6U);
+  }
+}
+
 TEST(PenstockTool, RefusesAScheduleThatCannotBe) {
   for (const auto& [arguments, words] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--schedule", "gpip"}, "did you mean 'gpipe'"},
