@@ -4,6 +4,7 @@
 #include "actors/policy/partition.hpp"
 #include "kernels/check.hpp"
 #include "kernels/initialise.hpp"
+#include "kernels/usable_cores.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -26,12 +27,13 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
-// Consecutive cores for each worker where there are enough for all, else none: sharing cores is the scheduler's work.
+// Consecutive cores for each worker where there are enough for all, else none: sharing cores is the scheduler's work,
+// and where a quota leaves fewer than there are, it knows which are free.
 class core_dealer {
 public:
   core_dealer(const run_options& options, int threads, int workers) : cores_(allowed_cores()), threads_(threads) {
     const int cores = static_cast<int>(cores_.size());
-    pins_ = options.pin && threads_ * workers <= cores;
+    pins_ = options.pin && threads_ * workers <= cores && !quota_limits();
   }
   std::vector<int> next() {
     if (!pins_) return {};
@@ -113,7 +115,7 @@ tensor plain_copy(backend& ops, const tensor& t, memory_pool& pool) {
 
 int threads_per_worker(const run_options& options, const placement& where, int rank) {
   const auto workers = std::max(1, workers_on(where, rank));
-  return options.threads > 0 ? options.threads : std::max(1, static_cast<int>(allowed_cores().size()) / workers);
+  return options.threads > 0 ? options.threads : std::max(1, usable_cores() / workers);
 }
 
 std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared_ptr<const model> net,

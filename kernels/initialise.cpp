@@ -3,6 +3,7 @@
 
 #include "kernels/check.hpp"
 #include "kernels/segment.hpp"
+#include "kernels/usable_cores.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -85,7 +86,7 @@ void fill_all(const std::vector<chunk>& chunks) {
     for (auto i = next++; i < chunks.size(); i = next++)
       fill(chunks[i]);
   };
-  const auto wanted = std::min<std::size_t>(std::thread::hardware_concurrency(), chunks.size() / 4);
+  const auto wanted = std::min(static_cast<std::size_t>(usable_cores()), chunks.size() / 4);
   std::vector<std::jthread> helpers;
   for (std::size_t i = 1; i < wanted; ++i)
     helpers.emplace_back(work);

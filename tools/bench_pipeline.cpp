@@ -7,6 +7,7 @@
 #include "actors/trainer.hpp"
 #include "apps/data/data.hpp"
 #include "apps/models/registry.hpp"
+#include "kernels/usable_cores.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -43,7 +44,7 @@ actors::run_options options_of(const bench& b, int stages, std::vector<int> cuts
 std::vector<double> layer_seconds(const bench& b) {
   actors::profile_options o;
   o.samples = {b.batch};
-  o.workers = {actors::usable_cores()}; // one thread each
+  o.workers = {usable_cores()}; // one thread each
   const auto p = actors::profile_model(b.net, "", o);
   const auto& m = p.measurements.front();
   std::vector<double> seconds;

@@ -6,6 +6,7 @@
 #include "apps/data/data.hpp"
 #include "apps/models/registry.hpp"
 #include "apps/runner/apply_plan.hpp"
+#include "kernels/usable_cores.hpp"
 #include "planner/explore/explore.hpp"
 
 #include <algorithm>
@@ -70,7 +71,7 @@ planner::plan plan_for(const subject& s, int stages, const std::string& schedule
   request.first_layers = std::move(first_layers);
   request.replicas.assign(static_cast<std::size_t>(stages), 1);
   auto plan = planner::make_plan(s.measured, actors::measure_machine(stages), request);
-  plan.threads = std::max(1, actors::usable_cores() / stages);
+  plan.threads = std::max(1, usable_cores() / stages);
   return plan;
 }
 

@@ -6,6 +6,7 @@
 #include "apps/runner/output_files.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
+#include "kernels/usable_cores.hpp"
 #include "tools/commands.hpp"
 
 #include <cstdio>
@@ -41,10 +42,11 @@ std::optional<std::string> measure(int workers, const apps::job_options& given) 
 int cluster_command(std::span<const std::string> arguments) {
   std::string action;
   std::string output;
-  int workers = actors::usable_cores();
-  apps::command_line line("penstock cluster",
-                          "measure: the workers of this machine, their memory, and what a message between them costs. Under "
-                          "`penstock launch` the workers are the processes.");
+  int workers = usable_cores();
+  apps::command_line line(
+      "penstock cluster",
+      "measure: the workers of this machine, their memory, and what a message between them costs. Under "
+      "`penstock launch` the workers are the processes.");
   line.positional("measure", action, "What to do");
   line.whole("--workers", workers, 1, "Workers in one process");
   line.text("-o,--output", output, "FILE", "The cluster, TOML [shown]");

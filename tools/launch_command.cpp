@@ -1,6 +1,7 @@
 // `penstock launch`: runs the ranks of a job and starts it again where asked to.
 #include "actors/profiler/measure_machine.hpp"
 #include "kernels/check.hpp"
+#include "kernels/usable_cores.hpp"
 #include "tools/commands.hpp"
 #include "tools/launch/job.hpp"
 #include "tools/launch/options.hpp"
@@ -30,7 +31,7 @@ void open_standard_streams() {
 // They would run, but none of them fast; who asks for so many has most likely mistyped the number.
 void warn_of_crowd(const std::vector<place>& places, outlet& out) {
   constexpr int most_on_a_core = 4;
-  const int cores = actors::usable_cores();
+  const int cores = usable_cores();
   const auto here = std::count_if(places.begin(), places.end(), [](const place& p) { return p.is_here(); });
   if (here > most_on_a_core * cores)
     out.put(STDERR_FILENO, "penstock launch: warning: " + std::to_string(here) +

@@ -5,12 +5,12 @@
 #include "actors/trainer.hpp"
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/usable_cores.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <fstream>
-#include <sched.h>
 #include <thread>
 
 namespace penstock::actors {
@@ -66,13 +66,6 @@ double available_memory_bytes() {
   for (std::string word; in >> word;)
     if (double kib = 0; word == "MemAvailable:" && in >> kib) return kib * 1024;
   throw error("[machine] /proc/meminfo does not say how much memory is available");
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
 }
 
 std::string processor_name() {

@@ -7,9 +7,6 @@
 
 namespace penstock::actors {
 
-/// Cores that this process may use.
-int usable_cores();
-
 /// Memory of this machine that is free for use. Throws penstock::error when the system does not say.
 double available_memory_bytes();
 

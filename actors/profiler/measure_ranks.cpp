@@ -3,6 +3,7 @@
 
 #include "actors/profiler/measure_machine.hpp"
 #include "actors/ranks/channels.hpp"
+#include "kernels/usable_cores.hpp"
 #include "transport/link_probe.hpp"
 
 #include <nlohmann/json.hpp>

@@ -5,6 +5,7 @@
 #include "actors/profiler/measure_machine.hpp"
 #include "actors/stage_compute.hpp"
 #include "kernels/check.hpp"
+#include "kernels/usable_cores.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -6,6 +6,7 @@
 #include "apps/runner/signals.hpp"
 #include "kernels/check.hpp"
 #include "kernels/device.hpp"
+#include "kernels/usable_cores.hpp"
 #include "transport/control/join.hpp"
 #include "transport/launch/cores.hpp"
 #include "transport/launch/network_device.hpp"
@@ -79,6 +80,7 @@ app_job::app_job(const job_options& options, std::span<const std::pair<std::stri
   shrinks_ = options.on_loss == "shrink" || (wish != nullptr && std::string_view(wish) == "shrink");
   recipe_ = make_restart_recipe(where_);
   transport::bind_to(transport::cores_of_rank(where_));
+  share_quota(where_.local_size);
   auto join = join_options_of(options, shared, warn);
   join.generation = static_cast<int>(recipe_.lost.size());
   if (join.generation > 0) join.join_deadline = std::max(join.join_deadline, least_join_deadline);

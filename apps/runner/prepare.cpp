@@ -10,6 +10,7 @@
 #include "apps/runner/output_files.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
+#include "kernels/usable_cores.hpp"
 
 #include <fmt/format.h>
 
@@ -199,6 +200,7 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
                         .seed = o.run.seed,
                         .augment = o.augment,
                         .synthetic_samples = o.synthetic_samples});
+  if (const auto note = quota_note(); !note.empty()) run.notes.push_back(note);
   settle_pipeline(o, description, job, say, net, run);
   run.inputs.model_options = std::move(description);
   run.inputs.net = std::move(net);

@@ -3,6 +3,7 @@
 #include "actors/profiler/measure_machine.hpp"
 #include "actors/profiler/profile_model.hpp"
 #include "kernels/check.hpp"
+#include "kernels/usable_cores.hpp"
 #include "planner/explore/explore.hpp"
 #include "tests/support/tiny_training.hpp"
 
@@ -60,7 +61,7 @@ TEST(Profiler, MeasuresEverySizeWithEveryNumberOfWorkers) {
     EXPECT_GT(seconds, 0);
     EXPECT_GT(std::accumulate(m.update_seconds.begin(), m.update_seconds.end(), 0.0), 0);
   }
-  const int all = actors::usable_cores();
+  const int all = usable_cores();
   std::set<std::pair<std::int64_t, int>> wanted;
   for (const int threads : {all, std::max(1, all / 2)})
     for (const std::int64_t samples : {4, 8})
