@@ -39,10 +39,8 @@ auto naming(const std::string& file, Check check) {
 /// What a model runs on, as options: a file, or devices of one type on one link.
 struct cluster_texts {
   std::string file;
-  int workers = 0; ///< 0: not given
-  double bandwidth = 0;
-  double latency = 0;
-  double memory = 0;
+  int workers = 0;                        ///< 0: not given
+  std::string bandwidth, latency, memory; ///< with units
 };
 void declare_cluster_options(apps::command_line& line, cluster_texts& texts);
 bool is_given(const cluster_texts& texts);

@@ -7,6 +7,7 @@
 #include "kernels/check.hpp"
 #include "kernels/reorder_model.hpp"
 #include "kernels/text.hpp"
+#include "kernels/usable_cores.hpp"
 
 #include <fmt/format.h>
 
@@ -34,13 +35,20 @@ std::vector<std::string> layer_names(const model& m) {
 } // namespace
 
 planner::plan read_plan_file(const std::filesystem::path& file) {
-  const auto text = read_text_file(file.string());
+  const std::string option = "--plan: ";
+  std::string text;
+  try {
+    text = read_text_file(file.string());
+  } catch (const error& fault) {
+    throw error(option + fault.what());
+  }
   return asking_the_planner([&] {
-    auto p = planner::plan_from_json(text, file.string());
+    const auto source = option + file.string();
+    auto p = planner::plan_from_json(text, source);
     try {
       planner::check_plan(p);
     } catch (const std::invalid_argument& fault) {
-      throw std::invalid_argument(file.string() + ": " + fault.what());
+      throw std::invalid_argument(source + ": " + fault.what());
     }
     return p;
   });
@@ -64,11 +72,11 @@ void apply_plan(const planner::plan& p, std::shared_ptr<const model>& net, actor
   for (const auto& stage : p.stages)
     run.recompute.push_back(stage.recompute);
   if (run.threads > 0) return;
-  if (p.threads > actors::usable_cores())
+  if (p.threads > usable_cores())
     throw usage_error(
         fmt::format("--plan: the plan has {} threads a worker, this machine {} cores; --threads says how many "
                     "to use",
-                    p.threads, actors::usable_cores()));
+                    p.threads, usable_cores()));
   run.threads = p.threads;
 }
 

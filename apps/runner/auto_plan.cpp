@@ -2,12 +2,13 @@
 #include "apps/runner/auto_plan.hpp"
 
 #include "actors/profiler/measure_machine.hpp"
-#include "actors/profiler/profile_model.hpp"
 #include "actors/profiler/measure_ranks.hpp"
+#include "actors/profiler/profile_model.hpp"
 #include "apps/runner/app_job.hpp"
 #include "apps/runner/apply_plan.hpp"
 #include "apps/runner/text_file.hpp"
 #include "kernels/check.hpp"
+#include "kernels/usable_cores.hpp"
 #include "planner/explore/explore.hpp"
 
 #include <fmt/format.h>
@@ -67,15 +68,20 @@ planner::plan_request request_for(const app_options& o) {
 }
 
 planner::cluster read_cluster(const std::filesystem::path& file) {
-  const auto text = read_text_file(file.string());
+  std::string text;
   try {
-    auto c = planner::cluster_from_toml(text, file.string());
+    text = read_text_file(file.string());
+  } catch (const error& fault) {
+    throw error(std::string("--cluster: ") + fault.what());
+  }
+  try {
+    auto c = planner::cluster_from_toml(text, "--cluster: " + file.string());
     for (const auto& type : c.devices) {
       if (type.streaming)
         throw usage_error("--cluster: device type '" + type.name + "' of " + file.string() + " can only be simulated");
-      if (type.threads > actors::usable_cores())
+      if (type.threads > usable_cores())
         throw usage_error(fmt::format("--cluster: device type '{}' of {} has {} threads, this machine {} cores",
-                                      type.name, file.string(), type.threads, actors::usable_cores()));
+                                      type.name, file.string(), type.threads, usable_cores()));
     }
     return c;
   } catch (const std::invalid_argument& fault) {
@@ -85,7 +91,7 @@ planner::cluster read_cluster(const std::filesystem::path& file) {
 
 // The numbers of workers worth a look: divisors of the cores, so that none lies idle, unless the options fix it.
 std::vector<int> worker_counts(const app_options& o) {
-  const int cores = actors::usable_cores();
+  const int cores = usable_cores();
   int least = std::max(1, o.plan.stages);
   if (o.plan.fixes_replicas) {
     least = 0;
@@ -120,7 +126,8 @@ std::vector<planner::cluster> find_clusters(const app_options& options, const ap
 } // namespace
 
 std::optional<planner::plan> choose_plan(const app_options& options, std::shared_ptr<const model> net,
-                          const std::string& model_description, const app_job* job, const say_line& say) {
+                                         const std::string& model_description, const app_job* job,
+                                         const say_line& say) {
   const auto request = request_for(options);
   std::optional<planner::plan> best;
   std::optional<std::string> refusal;

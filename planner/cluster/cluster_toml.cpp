@@ -1,5 +1,6 @@
 // Clusters as TOML.
 #include "planner/cluster/cluster.hpp"
+#include "planner/profile/file_kind.hpp"
 #include "planner/profile/wording.hpp"
 
 #include <algorithm>
@@ -281,6 +282,7 @@ std::string text_of(const std::string& text) {
 } // namespace
 
 cluster cluster_from_toml(std::string_view text, const std::string& source) {
+  refuse_other_kind(text, source, file_kind::cluster, "a cluster's TOML with [[device]] tables");
   const auto root = parse(text, source);
   table_reader in(root, "", source);
   cluster c;

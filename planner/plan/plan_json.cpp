@@ -1,6 +1,7 @@
 // Plans as JSON text: reading with every check of form, and writing.
-#include "planner/profile/json_reader.hpp"
 #include "planner/plan/plan_members.hpp"
+#include "planner/profile/file_kind.hpp"
+#include "planner/profile/json_reader.hpp"
 #include "planner/profile/wording.hpp"
 
 #include <algorithm>
@@ -233,6 +234,7 @@ void check_prediction(const json_value& json, const plan& p) {
 } // namespace
 
 plan plan_from_json(std::string_view text, const std::string& source) {
+  refuse_other_kind(text, source, file_kind::plan, "a plan, as `penstock plan PROFILE -o FILE` writes it");
   const auto parsed = parse_json(text, source);
   const json_value json(parsed, source);
   check_head(json);

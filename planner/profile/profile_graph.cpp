@@ -1,4 +1,5 @@
 // Reads the profiles that PipeDream published (graph.txt).
+#include "planner/profile/file_kind.hpp"
 #include "planner/profile/profile.hpp"
 #include "planner/profile/wording.hpp"
 
@@ -213,6 +214,7 @@ std::string stem(std::string_view path) {
 profile profile_from_graph(std::string_view text, const std::string& source, std::int64_t samples) {
   if (samples < 1)
     throw std::invalid_argument(source + ": a batch has " + std::to_string(samples) + " samples, wanted at least 1");
+  refuse_other_kind(text, source, file_kind::graph, wanted_profile, file_kind::profile);
   graph_reader reader(text, source);
   auto& nodes = reader.nodes();
   const auto order = topological_order(nodes, source);

@@ -1,4 +1,5 @@
 // Profiles as JSON: one layer a line, so that a person can read them and a diff shows what changed.
+#include "planner/profile/file_kind.hpp"
 #include "planner/profile/json_reader.hpp"
 #include "planner/profile/profile.hpp"
 #include "planner/profile/wording.hpp"
@@ -158,6 +159,7 @@ std::string cost_line(const std::string& name, const layer_cost& c) {
 } // namespace
 
 profile profile_from_json(std::string_view text, const std::string& source) {
+  refuse_other_kind(text, source, file_kind::profile, wanted_profile);
   const auto root = parse_json(text, source);
   auto p = read({root, source});
   try {

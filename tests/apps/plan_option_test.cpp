@@ -160,7 +160,7 @@ TEST_F(PlanOption, RefusesWhatThePlanDecides) {
   expect_refusal({"--workers", "2"}, {"--workers", "--plan auto"});
   expect_refusal({"--plan", "auto", "--recompute", "all"}, {"--recompute"});
   expect_refusal({"--plan", "auto", "--executor", "oracle"}, {"--plan auto", "oracle"});
-  expect_refusal({"--plan", "missing.json"}, {"missing.json"}, 1);
+  expect_refusal({"--plan", "missing.json"}, {"--plan: cannot read missing.json"}, 1);
   expect_refusal({"--plan", "auto", "--keep-together", "conv9"}, {"conv9", "conv"});
   expect_refusal({"--plan", "auto", "--stages", "40"}, {"40"});
   std::ofstream(folder_.path() / "bad.json") << "{";

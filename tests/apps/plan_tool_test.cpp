@@ -53,6 +53,29 @@ protected:
   temporary_folder folder_;
 };
 
+TEST_F(PlanTool, SaysWhatAFileOfAnotherKindIs) {
+  expect_refused({"plan", "hand.json", "--cluster", "two.toml"}, "hand.json: found a plan, wanted a profile");
+  expect_refused({"plan", "two.toml", "--cluster", "two.toml"}, "two.toml: found a cluster's TOML, wanted a profile");
+  expect_refused({"plan", "graph.txt", "--cluster", "hand.json"}, "hand.json: found a plan, wanted a cluster's TOML");
+  expect_refused({"simulate", "graph.txt"}, "graph.txt: found a graph.txt of PipeDream's, wanted a plan");
+  expect_refused({"simulate", "two.toml"}, "two.toml: found a cluster's TOML, wanted a plan");
+}
+
+TEST_F(PlanTool, TakesAmountsWithUnits) {
+  const auto cluster_of = [this](const std::string& bandwidth, const std::string& memory) {
+    const auto planned = run({"plan", "graph.txt", "--workers", "2", "--bandwidth", bandwidth, "--memory", memory,
+                              "--latency", "20us", "-o", "units.json"});
+    EXPECT_EQ(planned.exit_code, 0) << planned.errors;
+    return nlohmann::json::parse(read_text(folder_ / "units.json")).at("inputs").at("cluster").get<std::string>();
+  };
+  EXPECT_EQ(cluster_of("10Gb/s", "16GiB"), "2 devices, 1250000000 bytes/s, 2e-05 s, 17179869184 bytes each");
+  EXPECT_EQ(cluster_of("1.25GB/s", "17179869184"), cluster_of("1.25e9", "16GiB"));
+  expect_refused({"plan", "graph.txt", "--workers", "2", "--bandwidth", "10Gx"}, "--bandwidth: found '10Gx'");
+  expect_refused({"plan", "graph.txt", "--workers", "2", "--bandwidth", "1e9", "--memory", "16Gb"},
+                 "--memory: found '16Gb'");
+  expect_refused({"plan", "graph.txt", "--workers", "2"}, "--bandwidth");
+}
+
 TEST_F(PlanTool, PlansFromAGraphAndSimulatesWhatItPlanned) {
   const auto planned = run({"plan", "graph.txt", "--cluster", "two.toml", "--schedule", "pipedream", "--stages", "2",
                             "--explain", "-o", "plan.json"});

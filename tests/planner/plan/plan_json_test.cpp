@@ -155,7 +155,7 @@ TEST(PlanJson, NamesTheKeyOfAFault) {
            {R"("schedule": "pipedream")", R"("schedule": "pipdream")",
             "plan.json: schedule: found \"pipdream\", wanted a schedule's name (did you mean 'pipedream'?)"},
            {R"("format": "penstock-plan")", R"("format": "penstock-profile")",
-            "plan.json: format: found \"penstock-profile\", wanted \"penstock-plan\""},
+            "plan.json: found a profile, wanted a plan"},
            {R"("version": 1)", R"("version": 2)",
             "plan.json: version: found 2, wanted at most 1: the plan is from a later"},
            {R"("window": 2)", R"("window": -1)", "plan.json: window: found -1, wanted a whole number from 0"},
@@ -185,7 +185,8 @@ TEST(PlanJson, RefusesWhatIsNoPlan) {
   EXPECT_THAT(fault_in("{}"), "plan.json: the key 'stages' is missing");
   EXPECT_THAT(fault_in(R"({"stages": []})"), "plan.json: stages: found a list of 0, wanted at least one stage");
   EXPECT_THAT(fault_in(R"({"stages": {}})"), "plan.json: stages: found an object, wanted a list");
-  EXPECT_THAT(fault_in(std::string("\x7f\x45\x4c\x46\x00\xff\xfe", 7)), StartsWith("plan.json: parse error"));
+  EXPECT_THAT(fault_in(std::string("\x7f\x45\x4c\x46\x00\xff\xfe", 7)),
+              StartsWith("plan.json: found a program, wanted a plan"));
   EXPECT_THAT(fault_in(to_json(example_plan()) + "}"), StartsWith("plan.json: parse error"));
   EXPECT_THAT(fault_in(std::string(200'000, '[')), HasSubstr("nested deeper than 32 levels"));
   std::string deep;

@@ -126,8 +126,9 @@ TEST(ProfileJson, DeepNestingIsRefusedAndNotFollowed) {
 TEST(ProfileJson, TheFormatAndItsVersionAreChecked) {
   EXPECT_EQ(refusal_of("[]"), "p.json: found a list of 0, wanted an object");
   EXPECT_EQ(refusal_of("{}"), "p.json: the key 'format' is missing");
-  EXPECT_EQ(refusal_with("penstock-profile", "penstock-plan"),
-            "p.json: format: found \"penstock-plan\", wanted 'penstock-profile'");
+  EXPECT_THAT(refusal_with("penstock-profile", "penstock-plan"), StartsWith("p.json: found a plan, wanted a profile"));
+  EXPECT_EQ(refusal_with("penstock-profile", "another"),
+            "p.json: format: found \"another\", wanted 'penstock-profile'");
   EXPECT_EQ(refusal_with("\"version\": 1", "\"version\": 2"),
             "p.json: version: found 2, wanted a whole number from 1 to 1");
 }

@@ -28,7 +28,7 @@ TEST(ReadProfile, NothingAndGarbageAreRefusedByName) {
                                          9),
                              "p");
               }),
-              HasSubstr("p:1: "));
+              HasSubstr("p: found a program, wanted a profile"));
   EXPECT_THAT(refusal([] { read_profile("[1, 2]", "p"); }), HasSubstr("p:1: the node is '[1, 2]'"));
 }
 
