@@ -53,8 +53,8 @@ public:
   explicit actors_executor(run_services& services);
   ~actors_executor() override;
   std::int64_t train(segment_run_ptr run) override;
-  loss_metrics evaluate(const dataset& data, std::int64_t batch,
-                        const std::vector<std::vector<tensor>>& states) override;
+  std::optional<loss_metrics> evaluate(const dataset& data, std::int64_t batch,
+                                       const std::vector<std::vector<tensor>>& states) override;
 
 private:
   void connect(const job& ranks);
@@ -158,12 +158,14 @@ std::int64_t actors_executor::train(segment_run_ptr run) {
   return trained;
 }
 
-loss_metrics actors_executor::evaluate(const dataset& data, std::int64_t batch,
-                                       const std::vector<std::vector<tensor>>& states) {
+std::optional<loss_metrics> actors_executor::evaluate(const dataset& data, std::int64_t batch,
+                                                      const std::vector<std::vector<tensor>>& states) {
   caf::anon_send(coordinator_,
                  start_evaluation_msg{&data, batch, evaluations_++, states, caf::actor_cast<caf::actor>(self_)});
-  loss_metrics total;
-  await<evaluated_msg>([&](const evaluated_msg& m) { total = m.total; });
+  std::optional<loss_metrics> total;
+  await<evaluated_msg>([&](const evaluated_msg& m) {
+    if (m.is_complete) total = m.total;
+  });
   return total;
 }
 

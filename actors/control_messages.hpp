@@ -15,10 +15,15 @@ struct begin_segment_msg {
   segment_run_ptr run;
   weights_ptr weights; ///< the stage's newest version; only to stages
 };
-/// Coordinator to the same: the stretch ends earlier than planned. Nothing beyond it was admitted. It sets a source going
-/// again that was told to stop admitting.
+/// Coordinator to the same: the stretch ends earlier than planned. Nothing beyond it was admitted. It sets a source
+/// going again that was told to stop admitting.
 struct truncate_segment_msg {
   segment_run_ptr run;
+};
+/// Coordinator to the source and the metrics actor: an evaluation is given up after so many batches.
+struct truncate_evaluation_msg {
+  std::int64_t segment = 0;
+  std::int64_t batches = 0;
 };
 /// Coordinator to the source: admit no further minibatch. It answers the coordinator with admitted_msg.
 struct stop_admitting_msg {};
@@ -43,7 +48,7 @@ struct gradient_bucket_msg {
   std::int64_t segment = 0;
   std::int64_t group = 0;
   int replica = 0;
-  std::size_t bucket = 0;         ///< of the stage's bucket_plan
+  std::size_t bucket = 0;        ///< of the stage's bucket_plan
   std::vector<tensor> gradients; ///< of the bucket's parameters
 };
 /// Replica to its replica group: `update group` stands at the head of its list.
@@ -95,6 +100,7 @@ struct evaluate_msg {
 };
 struct evaluated_msg {
   loss_metrics total;
+  bool is_complete = true;
 };
 
 /// To the coordinator: this part has done all that the segment asks of it.
@@ -134,6 +140,7 @@ struct load_reply_msg {
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::begin_segment_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::truncate_segment_msg)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::truncate_evaluation_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::stop_admitting_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::admitted_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::credit_msg)

@@ -66,6 +66,7 @@ private:
   std::size_t parts_left_ = 0;
   std::vector<note> early_;                  // of a stretch that has not begun here
   loss_metrics evaluation_;                  // rank 0's total
+  std::int64_t is_evaluation_complete_ = 1;  // or 0
   std::vector<std::vector<double>> squares_; // of one update, per stage
   std::size_t squares_in_ = 0;
 
@@ -108,7 +109,7 @@ void coordinator::take(const note& n) {
   if (n.about == note::subject::description) return watchdog_.description(n.from, n.text);
   const bool is_current = working_ && n.segment == segment_;
   if (n.about == note::subject::drain) { // is said again and again
-    if (is_current && run_ && !draining_) start_drain();
+    if (is_current && !draining_) start_drain();
     return;
   }
   if (is_current)
@@ -174,8 +175,10 @@ void coordinator::train(const train_msg& m) {
   if (parts_left_ == 0) report_done(); // a rank to which the plan gives nothing
 }
 
+// A wish for a checkpoint is no reason to give up an evaluation.
 void coordinator::drain() {
-  if (working_ && run_) tell(0, {.about = note::subject::drain, .segment = segment_});
+  if (working_ && (run_ || context_->services.control.stop))
+    tell(0, {.about = note::subject::drain, .segment = segment_});
 }
 
 void coordinator::admitted(const admitted_msg& m) {
@@ -190,9 +193,18 @@ void coordinator::paused(const note& n) {
 }
 
 void coordinator::send_truncated(std::int64_t minibatches) {
+  if (!run_) {
+    const truncate_evaluation_msg cut{segment_, minibatches};
+    if (all_.metrics) caf::anon_send(all_.metrics, cut);
+    if (all_.source) caf::anon_send(all_.source, cut);
+    return;
+  }
   if (minibatches < run_->plan.minibatches) {
-    auto shorter = std::make_shared<segment_run>(*run_);
+    auto shorter = std::make_shared<segment_run>(); // not a copy: the lists of a long run fill gigabytes
+    shorter->request = run_->request;
     shorter->request.minibatches = minibatches;
+    shorter->segment = run_->segment;
+    shorter->first_minibatch = run_->first_minibatch;
     shorter->plan = planner::make_schedule(shorter->request);
     run_ = shorter;
     for (const auto& stage : all_.local_stages)
@@ -218,7 +230,7 @@ void coordinator::done() {
   if (++ranks_done_ < rank_count()) return;
   tell_all({.about = note::subject::over,
             .segment = segment_,
-            .number = run_ ? run_->plan.minibatches : 0,
+            .number = run_ ? run_->plan.minibatches : is_evaluation_complete_,
             .metrics = evaluation_});
 }
 
@@ -228,7 +240,7 @@ void coordinator::over(const note& n) {
     run_.reset();
     caf::anon_send(reply_to_, segment_done_msg{n.number});
   } else {
-    caf::anon_send(reply_to_, evaluated_msg{n.metrics});
+    caf::anon_send(reply_to_, evaluated_msg{n.metrics, n.number != 0});
   }
 }
 
@@ -270,6 +282,7 @@ void coordinator::evaluate(const start_evaluation_msg& m) {
 
 void coordinator::evaluated(const evaluated_msg& m) {
   evaluation_ = m.total;
+  is_evaluation_complete_ = m.is_complete ? 1 : 0;
   part_done();
 }
 

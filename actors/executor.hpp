@@ -5,6 +5,8 @@
 #include "actors/policy/minibatch_plan.hpp"
 #include "actors/trainer.hpp"
 
+#include <optional>
+
 namespace penstock::actors {
 
 class trace_recorder;
@@ -36,9 +38,9 @@ public:
   /// Trains and drains. Returns how many minibatches were trained: fewer than planned when the control asked to stop.
   virtual std::int64_t train(segment_run_ptr run) = 0;
   /// The whole data set through the pipeline in evaluation mode; versions and BatchNorm state stay as they are.
-  /// `states`: BatchNorm statistics to use, by stage.
-  virtual loss_metrics evaluate(const dataset& data, std::int64_t batch,
-                                const std::vector<std::vector<tensor>>& states) = 0;
+  /// `states`: BatchNorm statistics to use, by stage. Nothing when the control asked to stop before it was complete.
+  virtual std::optional<loss_metrics> evaluate(const dataset& data, std::int64_t batch,
+                                               const std::vector<std::vector<tensor>>& states) = 0;
 };
 
 std::unique_ptr<executor> make_actors_executor(run_services& services);

@@ -30,19 +30,33 @@ public:
   }
   void evaluate(const evaluate_msg& m) {
     evaluating_ = true;
-    left_ = (m.data->size() + m.batch - 1) / m.batch;
+    left_ = planned_ = (m.data->size() + m.batch - 1) / m.batch;
+    samples_ = m.data->size();
+    evaluated_ = 0;
+    is_cut_ = false;
     parts_.clear();
+    context_->services.observer.on_progress({"evaluating", 0, samples_});
+  }
+  void truncate(const truncate_evaluation_msg& m) {
+    if (left_ == 0) return; // it is complete, and reported
+    is_cut_ = m.batches < planned_;
+    left_ += m.batches - planned_;
+    report_evaluation();
   }
   void take(const loss_msg& m);
   actor_context& context() { return *context_; }
 
 private:
   void report();
+  void report_evaluation();
 
   context_ptr context_;
   bool evaluating_ = false;
   std::int64_t planned_ = 0;
   std::int64_t left_ = 0;
+  std::int64_t samples_ = 0;   // to evaluate
+  std::int64_t evaluated_ = 0; // of them
+  bool is_cut_ = false;
   std::map<std::int64_t, loss_metrics> parts_; // summed in order at the end, so that totals repeat
 };
 
@@ -63,11 +77,17 @@ void metrics::take(const loss_msg& m) {
     return;
   }
   parts_[m.key.since_drain] = m.metrics;
+  evaluated_ += m.metrics.samples;
+  report_evaluation();
+}
+
+void metrics::report_evaluation() {
+  context_->services.observer.on_progress({"evaluating", evaluated_, samples_});
   if (left_ > 0) return;
   loss_metrics total;
   for (const auto& [batch, part] : parts_)
     total += part;
-  caf::anon_send(context_->coordinator, evaluated_msg{total});
+  caf::anon_send(context_->coordinator, evaluated_msg{total, !is_cut_});
 }
 
 caf::behavior metrics_behavior(caf::stateful_actor<metrics>* self, context_ptr context) {
@@ -77,6 +97,7 @@ caf::behavior metrics_behavior(caf::stateful_actor<metrics>* self, context_ptr c
       [=](const begin_segment_msg& m) { run([&] { self->state.begin(m); }); },
       [=](const truncate_segment_msg& m) { run([&] { self->state.truncate(m); }); },
       [=](const evaluate_msg& m) { run([&] { self->state.evaluate(m); }); },
+      [=](const truncate_evaluation_msg& m) { run([&] { self->state.truncate(m); }); },
       [=](const loss_msg& m) { run([&] { self->state.take(m); }); },
   };
 }

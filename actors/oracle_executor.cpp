@@ -18,8 +18,8 @@ class oracle_executor final : public executor {
 public:
   explicit oracle_executor(run_services& services);
   std::int64_t train(segment_run_ptr run) override;
-  loss_metrics evaluate(const dataset& data, std::int64_t batch,
-                        const std::vector<std::vector<tensor>>& states) override;
+  std::optional<loss_metrics> evaluate(const dataset& data, std::int64_t batch,
+                                       const std::vector<std::vector<tensor>>& states) override;
 
 private:
   struct stage_memory {
@@ -193,18 +193,20 @@ void oracle_executor::update_all(std::int64_t tau) {
     apply(s.index, tau, 1, std::move(sums[static_cast<std::size_t>(s.index)]), clip);
 }
 
-loss_metrics oracle_executor::evaluate(const dataset& data, std::int64_t batch,
-                                       const std::vector<std::vector<tensor>>& states) {
+std::optional<loss_metrics> oracle_executor::evaluate(const dataset& data, std::int64_t batch,
+                                                      const std::vector<std::vector<tensor>>& states) {
   microbatch_loader loader(data, batch, 1, services_.options.seed, false);
   loss_metrics total;
   for (std::int64_t b = 0; b < loader.plan().per_epoch(); ++b) {
+    if (services_.control.stop) return std::nullopt;
+    services_.observer.on_progress({"evaluating", total.samples, data.size()});
     const auto loaded = loader.load(b, 0);
     std::vector<tensor> flowing{loaded.input};
     for (auto& s : services_.parts.stages)
       s.update_stream().run([&](backend& ops) {
         auto stage_states = states[static_cast<std::size_t>(s.index)];
-        auto result = compute_evaluation(ops, services_.parts, s, std::move(flowing), loaded.labels, *s.weights,
-                                         stage_states);
+        auto result =
+            compute_evaluation(ops, services_.parts, s, std::move(flowing), loaded.labels, *s.weights, stage_states);
         flowing = std::move(result.outputs);
         if (s.is_last) total += result.metrics;
       });

@@ -26,6 +26,7 @@ public:
   void connect(const connect_source_msg& m) { links_ = m; }
   void begin(const begin_segment_msg& m);
   void truncate(const truncate_segment_msg& m);
+  void truncate(const truncate_evaluation_msg& m);
   void stop_admitting();
   void evaluate(const evaluate_msg& m);
   void credit(const credit_msg& m);
@@ -52,9 +53,9 @@ private:
   segment_run_ptr run_;
   message_key base_; // of the first micro-batch
   int microbatches_ = 1;
-  std::int64_t total_ = 0;     // micro-batches of the stretch, whoever admits them
-  std::int64_t next_ = 0;      // first index not yet dealt with
-  std::int64_t request_ = 0;   // first index not yet asked for
+  std::int64_t total_ = 0;   // micro-batches of the stretch, whoever admits them
+  std::int64_t next_ = 0;    // first index not yet dealt with
+  std::int64_t request_ = 0; // first index not yet asked for
   std::int64_t last_admitted_ = -1;
   std::int64_t admitted_ = 0;  // by this source
   std::int64_t requested_ = 0; // by this source
@@ -116,6 +117,12 @@ void source::evaluate(const evaluate_msg& m) {
 void source::truncate(const truncate_segment_msg& m) {
   run_ = m.run;
   total_ = run_->plan.minibatches * microbatches_;
+  paused_ = false;
+  pump();
+}
+
+void source::truncate(const truncate_evaluation_msg& m) {
+  total_ = std::min(total_, m.batches);
   paused_ = false;
   pump();
 }
@@ -195,6 +202,7 @@ caf::behavior source_behavior(caf::stateful_actor<source>* self, context_ptr con
       [=](const connect_source_msg& m) { self->state.connect(m); },
       [=](const begin_segment_msg& m) { run([&] { self->state.begin(m); }); },
       [=](const truncate_segment_msg& m) { run([&] { self->state.truncate(m); }); },
+      [=](const truncate_evaluation_msg& m) { run([&] { self->state.truncate(m); }); },
       [=](const stop_admitting_msg&) { run([&] { self->state.stop_admitting(); }); },
       [=](const evaluate_msg& m) { run([&] { self->state.evaluate(m); }); },
       [=](const credit_msg& m) { run([&] { self->state.credit(m); }); },

@@ -84,7 +84,8 @@ private:
   void finish();
   void summarise();
   void agree();
-  void doing(const std::string& what);
+  void begin_training();
+  void doing(const std::string& what, run_part part = run_part::saving);
   bool is_first() const { return plan_.rank == 0; }
   checkpoint_position position() const;
 
@@ -98,9 +99,10 @@ private:
   std::unique_ptr<checkpoint_writer> writer_;   // on rank 0
   std::unique_ptr<trace_files> trace_;
   step_log steps_;
-  run_services services_;
+  std::optional<run_services> services_;
   std::unique_ptr<executor> executor_;
   std::int64_t done_ = 0;          // minibatches, of the whole run
+  std::int64_t resumed_ = 0;       // of them, done by a leg before this one
   std::int64_t evaluated_at_ = -1; // steps after which there was an evaluation
   std::int64_t checkpointed_at_ = -1;
   // What all ranks agree on: a signal may reach only one of them.
@@ -112,9 +114,13 @@ private:
 training_run::training_run(run_plan plan, const run_inputs& inputs, run_observer& observer, run_control& control)
     : plan_(std::move(plan)), inputs_(inputs), observer_(observer, plan_.rank != 0), control_(control),
       summary_(describe(plan_, *inputs.net)),
-      parts_(build_pipeline(plan_.options, inputs.net, plan_.cuts, plan_.where, plan_.rank)),
-      steps_(observer_, plan_.options.lr, plan_.options.microbatches, plan_.drains.per_epoch, plan_.drains.total),
-      services_{plan_.options, *parts_, inputs_, observer_, control_, steps_} {
+      steps_(observer_, plan_.options.lr, plan_.options.microbatches, plan_.drains.per_epoch, plan_.drains.total) {
+  control_.part = run_part::nothing_to_lose;
+  control_.has_folder = !plan_.options.checkpoint.empty() && !plan_.options.eval_only;
+  doing("building the weights", run_part::nothing_to_lose);
+  parts_ = build_pipeline(plan_.options, inputs.net, plan_.cuts, plan_.where, plan_.rank);
+  services_.emplace(run_services{plan_.options, *parts_, inputs_, observer_, control_, steps_});
+  if (inputs.ranks == nullptr) give_up_if_asked(control_); // ranks of a job leave together, begin_training()
   summary_.threads = parts_->threads;
   if (inputs.ranks != nullptr) {
     transfers_ = std::make_shared<bundle_transfers>(*inputs.ranks);
@@ -132,7 +138,10 @@ training_run::~training_run() {
   if (inputs_.ranks != nullptr) inputs_.ranks->control.on_failure({});
 }
 
-void training_run::doing(const std::string& what) {
+// Before anything was trained there is nothing to lose, whatever is read or gathered.
+void training_run::doing(const std::string& what, run_part part) {
+  control_.part = part;
+  observer_.on_progress({.what = what});
   if (inputs_.ranks != nullptr) inputs_.ranks->control.doing(what);
 }
 
@@ -161,14 +170,14 @@ void training_run::load() {
   memory_pool pool;
   std::vector<stage_snapshot> all;
   if (o.resume) {
-    doing("reading a checkpoint");
+    doing("reading a checkpoint", run_part::nothing_to_lose);
     saved_run saved;
     if (is_first()) saved = read_checkpoint(position(), o.checkpoint, pool);
     take_position(saved.at);
     load_snapshots(*parts_, spread_snapshots(std::move(saved.stages), *parts_, transfers_.get(), pool), o.checkpoint);
     observer_.on_note("resumed after step " + std::to_string(done_) + " from " + o.checkpoint.string());
   } else if (!o.weights.empty()) {
-    doing("reading a weights file");
+    doing("reading a weights file", run_part::nothing_to_lose);
     weights_contents given;
     if (is_first()) given = read_weights(inputs_.net, o.weights, o.allow_partial, pool);
     if (!given.note.empty()) observer_.on_note(given.note);
@@ -188,14 +197,22 @@ void training_run::take_position(const checkpoint_position& at) {
     numbers >> done_;
     summary_.drains.assign(std::istream_iterator<std::int64_t>(numbers), {});
   }
-  checkpointed_at_ = done_;
+  checkpointed_at_ = resumed_ = done_;
+}
+
+// Up to here any rank may have left; from here on all end at one minibatch.
+void training_run::begin_training() {
+  doing("waiting for the other ranks", run_part::nothing_to_lose);
+  agree();
+  if (stopping_) throw run_stopped();
 }
 
 void training_run::train_stretches() {
-  agree();
   while (done_ < plan_.drains.total && !stopping_) {
     const auto end = plan_.drains.next(done_);
     const auto segment = static_cast<std::int64_t>(summary_.drains.size());
+    control_.part = run_part::training;
+    observer_.on_progress({.what = "training"});
     done_ += executor_->train(plan_segment(plan_, segment, done_, end - done_));
     summary_.drains.push_back(done_);
     agree();
@@ -213,9 +230,19 @@ void training_run::after_drain(std::int64_t planned_end) {
 
 void training_run::evaluate() {
   if (inputs_.test == nullptr) return;
+  const auto begin = std::chrono::steady_clock::now();
+  control_.part = plan_.options.eval_only ? run_part::nothing_to_lose : run_part::evaluating;
+  const auto metrics =
+      executor_->evaluate(*inputs_.test, plan_.options.eval_batch, shared_mean_states(*parts_, transfers_.get()));
+  agree();
+  if (!metrics) {
+    check(stopping_, "an evaluation was given up though nobody asked for that");
+    return;
+  }
   eval_event event;
-  event.metrics = executor_->evaluate(*inputs_.test, plan_.options.eval_batch,
-                                      shared_mean_states(*parts_, transfers_.get()));
+  event.metrics = *metrics;
+  summary_.evaluation_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  summary_.evaluated_after = done_;
   event.epoch = done_ / plan_.drains.per_epoch;
   event.step = done_;
   summary_.evaluation = event.metrics;
@@ -244,6 +271,8 @@ void training_run::finish() {
 
 void training_run::summarise() {
   summary_.steps = done_;
+  summary_.resumed_after = resumed_;
+  summary_.total_steps = plan_.drains.total;
   summary_.samples_per_s = steps_.samples_per_s();
   summary_.steady_samples_per_s = steps_.steady_samples_per_s();
   report_stages(*parts_, inputs_.ranks, summary_.stages);
@@ -270,14 +299,17 @@ run_summary training_run::run() {
     auto header = header_of(plan_, summary_, inputs_.net->name());
     header.first_minibatch = done_;
     trace_ = std::make_unique<trace_files>(o.trace, std::move(header), inputs_.ranks);
-    services_.trace = &trace_->recorder();
+    services_->trace = &trace_->recorder();
   }
   observer_.on_start(summary_, plan_.drains.total);
-  executor_ = o.executor == executor_kind::oracle ? make_oracle_executor(services_) : make_actors_executor(services_);
+  executor_ = o.executor == executor_kind::oracle ? make_oracle_executor(*services_) : make_actors_executor(*services_);
+  begin_training();
   if (!o.eval_only) train_stretches();
   finish();
+  if (o.eval_only && !summary_.evaluation && stopping_) throw run_stopped();
   executor_.reset();
   if (trace_) {
+    doing("finishing the trace");
     const auto closed = trace_->close(done_, transfers_.get());
     summary_.trace_dropped = closed.dropped;
     summary_.trace_failure = closed.failure;
@@ -287,8 +319,8 @@ run_summary training_run::run() {
   return std::move(summary_);
 }
 
-// What broke here may have broken because a rank was lost or the job had ended. Who is lost becomes known a little later
-// than that a connection broke, and is the better cause.
+// What broke here may have broken because a rank was lost or the job had ended. Who is lost becomes known a little
+// later than that a connection broke, and is the better cause.
 std::optional<transport::job_failure> tell_others(const job& ranks, const std::string& what) {
   constexpr auto patience = std::chrono::milliseconds(600); // twice what the control plane takes over a suspicion
   const auto until = std::chrono::steady_clock::now() + patience;
@@ -313,6 +345,8 @@ run_summary train(const run_options& options, const run_inputs& inputs, run_obse
     run.emplace(resolve_run(options, inputs), inputs, observer, control);
     return run->run();
   } catch (const job_ended&) {
+    throw;
+  } catch (const run_stopped&) {
     throw;
   } catch (const usage_error& e) {
     if (inputs.ranks != nullptr) inputs.ranks->control.fail(e.what());

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "actors/dataset.hpp"
+#include "actors/run_control.hpp"
 #include "actors/run_options.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/model.hpp"
 
-#include <atomic>
 #include <functional>
 #include <memory>
 
@@ -46,8 +46,10 @@ struct stage_report {
 
 struct run_summary {
   run_end end = run_end::finished;
-  std::int64_t steps = 0;
-  double seconds = 0;
+  std::int64_t steps = 0;         ///< of the whole run
+  std::int64_t resumed_after = 0; ///< steps that were done before this leg
+  std::int64_t total_steps = 0;
+  double seconds = 0; ///< of this leg, as all that follows
   double samples_per_s = 0;
   double steady_samples_per_s = 0; ///< without the filling and draining of the pipeline
   std::string weights_sha256;
@@ -59,7 +61,9 @@ struct run_summary {
   int threads = 1;             ///< per worker
   std::string instruction_set; ///< what makes bits repeatable, with threads and the library's version
   std::string library;
-  std::optional<loss_metrics> evaluation; ///< the last one
+  std::optional<loss_metrics> evaluation; ///< the last one that was complete
+  std::int64_t evaluated_after = 0;       ///< steps
+  double evaluation_seconds = 0;
   std::int64_t trace_dropped = 0;
   std::string trace_failure; ///< why the trace file is not whole; empty when it is
 };
@@ -73,12 +77,7 @@ public:
   virtual void on_eval(const eval_event&) {}
   virtual void on_checkpoint(const std::filesystem::path&, std::int64_t step) { (void)step; }
   virtual void on_note(const std::string& line) { (void)line; } ///< one line for the log
-};
-
-/// Set from signal handlers; polled by the run.
-struct run_control {
-  std::atomic<bool> stop{false};       ///< finish what is admitted, checkpoint, leave
-  std::atomic<bool> checkpoint{false}; ///< drain, checkpoint, go on
+  virtual void on_progress(const part_progress&) {}             ///< when a long part begins, and as it goes on
 };
 
 class layer_actor_factory; // actors/layer_actor.hpp
@@ -98,8 +97,9 @@ struct run_inputs {
 run_summary plan_run(const run_options& options, const run_inputs& inputs);
 
 /// Runs to the end. Throws usage_error for options that cannot be carried out, penstock::error with the first cause
-/// when the run fails. Nothing is half-written. In a job every rank calls it with the same options; events, files and the
-/// full summary are rank 0's, what the others return lacks the hashes. When another rank fails, all throw job_ended.
+/// when the run fails, run_stopped when control.stop ends it before it has trained anything. Nothing is half-written.
+/// In a job every rank calls it with the same options; events, files and the full summary are rank 0's, what the others
+/// return lacks the hashes. When another rank fails, all throw job_ended.
 run_summary train(const run_options& options, const run_inputs& inputs, run_observer& observer, run_control& control);
 
 } // namespace penstock::actors

@@ -11,12 +11,12 @@ namespace penstock::actors {
 
 struct note {
   enum class subject : std::uint8_t {
-    drain,    ///< any rank to rank 0: end the segment with what is admitted
-    pause,    ///< rank 0 to ranks with a source: admit nothing for now
-    paused,   ///< the answer: minibatches of the segment that were admitted, in whole or in part
-    resume,   ///< rank 0 to all: the segment has so many minibatches
-    done,     ///< any rank to rank 0: all its parts have done what the segment asks of them
-    over,     ///< rank 0 to all: so have all ranks; the segment had so many minibatches
+    drain,  ///< any rank to rank 0: end the segment with what is admitted
+    pause,  ///< rank 0 to ranks with a source: admit nothing for now
+    paused, ///< the answer: minibatches of the segment that were admitted, in whole or in part
+    resume, ///< rank 0 to all: the segment has so many minibatches
+    done,   ///< any rank to rank 0: all its parts have done what the segment asks of them
+    over,   ///< rank 0 to all: so have all ranks; the segment had so many minibatches; an evaluation: whether complete
     progress, ///< any rank to rank 0: pieces of work finished so far
     describe, ///< rank 0 to all: why does nothing move?
     description

@@ -26,6 +26,9 @@ public:
   void on_note(const std::string& line) override {
     pass([&] { to_.on_note(line); });
   }
+  void on_progress(const part_progress& p) override {
+    pass([&] { to_.on_progress(p); });
+  }
 
 private:
   template <class Call>

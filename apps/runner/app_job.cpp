@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -27,6 +28,7 @@ using namespace std::chrono_literals;
 // A rank of a job that has lost others may still have been unwinding when the first came (watch()'s grace), and comes
 // then.
 constexpr auto least_join_deadline = 6000ms;
+constexpr const char* signal_topic = "signal";
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * seconds));
@@ -93,6 +95,9 @@ app_job::app_job(const job_options& options, std::span<const std::pair<std::stri
     throw;
   }
   recipe_.hosts = hosts_of(control_->members());
+  control_->on_message(signal_topic, [](int, std::string_view number) {
+    signal_guard::told(number == std::to_string(SIGINT) ? SIGINT : SIGTERM);
+  });
   watcher_ = std::thread([this] { watch(); });
   try {
     connect(options, join.secret.token("data plane"));
@@ -131,6 +136,7 @@ void app_job::watch() {
   std::chrono::steady_clock::time_point since{};
   while (!over_) {
     std::this_thread::sleep_for(50ms);
+    pass_on_signal();
     const auto cause = control_->failure();
     if (!cause) continue;
     const auto now = std::chrono::steady_clock::now();
@@ -192,6 +198,13 @@ void app_job::compare(const std::string& what, const std::string& value) {
   for (std::size_t r = 1; r < all.size(); ++r)
     if (all[r] != all[0])
       throw usage_error(fmt::format("{} differs: rank 0 has {}, rank {} has {}", what, all[0], r, all[r]));
+}
+
+void app_job::pass_on_signal() {
+  const int signal = signal_guard::own_signal();
+  if (signal == 0 || signal_passed_on_.exchange(true)) return;
+  for (int rank = 0; rank < where_.size; ++rank)
+    if (rank != where_.rank) control_->send(rank, signal_topic, std::to_string(signal));
 }
 
 // What broke here may have broken because a rank was lost, which becomes known a little later and can be mended.

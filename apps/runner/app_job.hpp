@@ -36,6 +36,9 @@ public:
   /// Throws penstock::error that names the rank whose value of `what` differs from rank 0's.
   void compare(const std::string& what, const std::string& value);
 
+  /// Tells the others of a signal that reached this process, which may be the only one; more than once is once. Done by
+  /// itself within moments.
+  void pass_on_signal();
   /// Tells the others why this process ends; true when rank 0 will tell the user.
   bool fail(const std::string& why);
   /// The run is over in order, or has failed, when the others are not waited for. Throws penstock::error.
@@ -61,6 +64,7 @@ private:
   restart_recipe recipe_;
   std::mutex going_on_; // one thread alone starts anew
   std::atomic<bool> over_{false};
+  std::atomic<bool> signal_passed_on_{false};
   std::thread watcher_;
 };
 

@@ -15,6 +15,8 @@ namespace {
 
 constexpr auto live_interval = std::chrono::milliseconds(100);
 constexpr auto plain_interval = std::chrono::seconds(5);
+constexpr auto part_interval = std::chrono::seconds(10); // a shorter part is not worth a line
+constexpr auto least_basis = std::chrono::seconds(1);    // of an estimate
 
 std::size_t terminal_columns(std::FILE* out) {
   winsize size{};
@@ -33,12 +35,53 @@ double part_of(std::int64_t done, std::int64_t all) {
 
 } // namespace
 
-progress::progress(std::FILE* out, std::int64_t epochs, std::int64_t steps_per_epoch)
-    : out_(out), live_(::isatty(::fileno(out)) == 1), epochs_(epochs), steps_per_epoch_(steps_per_epoch),
-      start_(clock::now()), last_(start_) {}
+progress::progress(std::FILE* out, bool is_silent)
+    : out_(out), silent_(is_silent), live_(::isatty(::fileno(out)) == 1), last_(clock::now()) {
+  if (!silent_) watcher_ = std::thread([this] { watch(); });
+}
 
 progress::~progress() {
   finish();
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  over_changed_.notify_all();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+void progress::watch() {
+  std::unique_lock lock(mutex_);
+  while (!over_changed_.wait_for(lock, live_interval, [this] { return over_; }))
+    if (part_) tell_of_part(clock::now());
+}
+
+void progress::part(const actors::part_progress& p) {
+  if (silent_) return;
+  const std::lock_guard lock(mutex_);
+  const auto now = clock::now();
+  if (!part_ || part_->at.what != p.what) part_ = long_part{p, now, now};
+  part_->at = p;
+}
+
+// A step line that stands on a terminal stays there while the next step is waited for.
+void progress::tell_of_part(clock::time_point now) {
+  auto& [at, begun, told] = *part_;
+  const double seconds = std::chrono::duration<double>(now - begun).count();
+  const bool is_counted = at.total > 0;
+  if (now - told < (live_ ? clock::duration(live_interval) : clock::duration(part_interval))) return;
+  told = now;
+  std::string left = at.what;
+  std::string right = duration_text(seconds);
+  if (is_counted) {
+    left += fmt::format("  {:>{}}/{} {}", at.done, fmt::formatted_size("{}", at.total), at.total, at.unit);
+    if (at.done > 0 && now - begun >= least_basis)
+      right += fmt::format("  {} left", countdown_text(seconds * (1 / part_of(at.done, at.total) - 1)));
+  }
+  if (live_)
+    draw(left, is_counted ? part_of(at.done, at.total) : -1, right);
+  else
+    print(left + "  " + right);
 }
 
 bool progress::is_epoch_end(const actors::step_event& e) const {
@@ -46,7 +89,15 @@ bool progress::is_epoch_end(const actors::step_event& e) const {
 }
 
 void progress::step(const actors::step_event& e) {
-  if (first_step_ == 0) first_step_ = e.step;
+  if (silent_) return;
+  const std::lock_guard lock(mutex_);
+  const auto now = clock::now();
+  if (first_step_ == 0) {
+    first_step_ = e.step;
+    first_step_at_ = now;
+  }
+  part_.reset();
+  if (!live_ && e.step < e.total_steps) part_ = long_part{{.what = fmt::format("step {}", e.step + 1)}, now, now};
   if (e.epoch != epoch_) {
     epoch_ = e.epoch;
     loss_ = accuracy_ = 0;
@@ -55,7 +106,6 @@ void progress::step(const actors::step_event& e) {
   loss_ += e.loss;
   accuracy_ += e.accuracy;
   ++counted_;
-  const auto now = clock::now();
   const bool due = now - last_ >= (live_ ? clock::duration(live_interval) : clock::duration(plain_interval));
   if (!due && !is_epoch_end(e)) return;
   last_ = now;
@@ -63,21 +113,28 @@ void progress::step(const actors::step_event& e) {
   draw(e);
 }
 
-// By the mean of the run so far, evaluations included.
-double progress::seconds_left(const actors::step_event& e) const {
-  const auto seconds = std::chrono::duration<double>(clock::now() - start_).count();
-  return seconds / static_cast<double>(e.step - first_step_ + 1) * static_cast<double>(e.total_steps - e.step);
+// By the mean of the run so far, evaluations included. The first step is no basis: kernels are made in it.
+std::optional<double> progress::seconds_left(const actors::step_event& e) const {
+  const auto since_first = clock::now() - first_step_at_;
+  if (e.step == e.total_steps) return 0;
+  if (e.step <= first_step_ || since_first < least_basis) return std::nullopt;
+  return std::chrono::duration<double>(since_first).count() / static_cast<double>(e.step - first_step_) *
+         static_cast<double>(e.total_steps - e.step);
 }
 
 std::string progress::head(const actors::step_event& e) const {
-  return fmt::format("epoch {}/{}  step {:>{}}/{}", e.epoch + 1, std::max(epochs_, e.epoch + 1), e.step,
+  const auto per_epoch = std::max<std::int64_t>(1, steps_per_epoch_);
+  const auto epochs = std::max((e.total_steps + per_epoch - 1) / per_epoch, e.epoch + 1);
+  return fmt::format("epoch {}/{}  step {:>{}}/{}", e.epoch + 1, epochs, e.step,
                      fmt::formatted_size("{}", e.total_steps), e.total_steps);
 }
 
 std::string progress::tail(const actors::step_event& e) const {
   const auto mean = [this](double sum) { return sum / static_cast<double>(std::max<std::int64_t>(counted_, 1)); };
-  return fmt::format("loss {:.4f}  acc {:5.1f} %  {:.0f} samples/s  {} left", mean(loss_), 100 * mean(accuracy_),
-                     e.samples_per_s, countdown_text(seconds_left(e)));
+  auto text = fmt::format("loss {:.4f}  acc {:5.1f} %  {:.{}f} samples/s", mean(loss_), 100 * mean(accuracy_),
+                          e.samples_per_s, e.samples_per_s < 9.95 ? 1 : 0);
+  if (const auto left = seconds_left(e)) text += fmt::format("  {} left", countdown_text(*left));
+  return text;
 }
 
 std::string progress::plain_line(const actors::step_event& e) const {
@@ -85,13 +142,15 @@ std::string progress::plain_line(const actors::step_event& e) const {
 }
 
 void progress::draw(const actors::step_event& e) {
-  const auto left = head(e) + "  ";
-  const auto right = tail(e);
+  draw(head(e), part_of(e.step, e.total_steps), tail(e));
+}
+
+// No bar where the part is below 0.
+void progress::draw(const std::string& left, double part, const std::string& right) {
   const auto columns = terminal_columns(out_) - 1; // the last column would wrap on some terminals
-  const auto used = left.size() + right.size() + 4;
-  auto line = left;
-  if (columns >= used + 4)
-    line += bar(part_of(e.step, e.total_steps), std::min<std::size_t>(columns - used, 30)) + "  ";
+  const auto used = left.size() + right.size() + 6;
+  auto line = left + "  ";
+  if (part >= 0 && columns >= used + 4) line += bar(part, std::min<std::size_t>(columns - used, 30)) + "  ";
   line += right;
   std::fprintf(out_, "\r%s\x1b[K", line.substr(0, columns).c_str());
   std::fflush(out_);
@@ -99,6 +158,9 @@ void progress::draw(const actors::step_event& e) {
 }
 
 void progress::eval(const actors::eval_event& e) {
+  if (silent_) return;
+  const std::lock_guard lock(mutex_);
+  part_.reset();
   const auto& m = e.metrics;
   const auto samples = static_cast<double>(m.samples);
   print(fmt::format("evaluation after {} epoch{}, {} steps: loss {:.4f}, top-1 {}, top-5 {}", e.epoch,
@@ -108,6 +170,8 @@ void progress::eval(const actors::eval_event& e) {
 }
 
 void progress::note(const std::string& line) {
+  if (silent_) return;
+  const std::lock_guard lock(mutex_);
   print(line);
 }
 
@@ -123,6 +187,9 @@ void progress::clear() {
 }
 
 void progress::finish() {
+  if (silent_) return;
+  const std::lock_guard lock(mutex_);
+  part_.reset();
   clear();
   std::fflush(out_);
 }

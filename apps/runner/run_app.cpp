@@ -43,6 +43,7 @@ public:
     shown_.note("checkpoint of step " + std::to_string(step) + " in " + path.string());
   }
   void on_note(const std::string& line) override { shown_.note(line); }
+  void on_progress(const actors::part_progress& p) override { shown_.part(p); }
 
   const std::string& failure() const { return failure_; }
 
@@ -78,21 +79,24 @@ void describe(const app_options& options, const prepared_run& run, const actors:
       say(line + "\n");
   for (const auto& note : run.notes)
     say(note + "\n");
-  say(plan_text(plan, run.steps_per_epoch, options));
+  const auto test_samples = run.inputs.test != nullptr ? run.inputs.test->size() : 0;
+  say(plan_text(plan, options, {run.steps_per_epoch, test_samples}));
 }
 
-// Nothing when a signal came while a plan was sought.
-std::optional<prepared_run> prepare_unless_stopped(const app_options& options, const plugin_registry& plugins,
-                                                   const actors::run_control& control, app_job* job) {
-  try {
-    return prepare(options, plugins, job, [&](const std::string& line) {
-      if (!line.empty() && (job == nullptr || job->is_first())) say(line + "\n");
-      return !control.stop;
-    });
-  } catch (const error&) {
-    if (control.stop) return std::nullopt;
-    throw;
-  }
+// Each line is about what takes long from then on.
+prepared_run prepare_shown(const app_options& options, const plugin_registry& plugins,
+                           const actors::run_control& control, app_job* job, progress& shown) {
+  shown.part({.what = "preparing model and data"});
+  auto run = prepare(options, plugins, job, [&](const std::string& line) {
+    if (!line.empty()) {
+      shown.note(line);
+      shown.part({.what = line});
+    }
+    return !control.stop;
+  });
+  shown.finish();
+  actors::give_up_if_asked(control);
+  return run;
 }
 
 void save_plan(const app_options& options, const prepared_run& run) {
@@ -108,19 +112,15 @@ int code_of_interruption(const app_job* job) {
   if (job != nullptr) codes = job->ranks().control.all_gather("ending signal", codes.front(), job->ranks().patience);
   for (const auto& code : codes)
     if (code != "0") return std::stoi(code);
-  return terminated;
+  return done;
 }
 
 // One process, or one rank of a job; rank 0 does the talking and writes the files.
 int execute_run(const app_options& options, const plugin_registry& plugins, actors::run_control& control,
                 app_job* job) {
   const bool talks = job == nullptr || job->is_first();
-  auto ready = prepare_unless_stopped(options, plugins, control, job);
-  if (!ready) {
-    if (job != nullptr) job->fail("a signal ended it before training began"); // which may have reached this rank alone
-    return signal_guard::exit_code();
-  }
-  auto& run = *ready;
+  progress shown(stdout, !talks);
+  auto run = prepare_shown(options, plugins, control, job, shown);
   if (job != nullptr) run.inputs.ranks = &job->ranks();
   const auto plan = actors::plan_run(run.options, run.inputs);
   if (options.dry_run) {
@@ -138,8 +138,7 @@ int execute_run(const app_options& options, const plugin_registry& plugins, acto
       metrics.emplace(options.metrics, run.options.resume ? metrics_start::appended : metrics_start::anew);
     describe(options, run, plan, job);
   }
-  if (control.stop && job == nullptr) return signal_guard::exit_code();
-  progress shown(stdout, options.run.epochs, run.steps_per_epoch);
+  shown.steps_per_epoch(run.steps_per_epoch);
   app_observer observer(shown, metrics ? &*metrics : nullptr, control);
   const auto summary = actors::train(run.options, run.inputs, observer, control);
   shown.finish();
@@ -151,7 +150,13 @@ int execute_run(const app_options& options, const plugin_registry& plugins, acto
       say(prediction_text(*run.plan->predicted, summary, run.options.batch));
   }
   if (talks && !summary.trace_failure.empty()) throw error(summary.trace_failure);
-  return summary.end == actors::run_end::interrupted ? code_of_interruption(job) : done;
+  const int code = code_of_interruption(job); // also of one that came when only outputs were left to write
+  return code == done && summary.end == actors::run_end::interrupted ? terminated : code;
+}
+
+// What failed where there was nothing to lose failed because of the signal, here or at a rank that has left.
+bool is_by_signal(const actors::run_control& control) {
+  return signal_guard::exit_code() != 0 && control.part == actors::run_part::nothing_to_lose;
 }
 
 // Restarted, a run goes on from its last complete checkpoint. Rank 0 looks for all: others need not see it, and all
@@ -161,7 +166,8 @@ app_options as_restarted(app_options options, int restarts, const app_job* job) 
   if (folder.empty() || options.run.resume || options.run.eval_only) return options;
   bool is_there = actors::has_checkpoint(folder);
   if (job != nullptr)
-    is_there = job->ranks().control.broadcast("has a checkpoint", is_there ? "yes" : "no", job->ranks().patience) == "yes";
+    is_there =
+        job->ranks().control.broadcast("has a checkpoint", is_there ? "yes" : "no", job->ranks().patience) == "yes";
   if (is_there && restarts == 0) throw usage_error(actors::refusal_of_used(folder));
   options.run.resume = is_there;
   if (is_there) options.run.weights.clear();
@@ -175,6 +181,11 @@ int execute_rank(const app_options& options, int restarts, const plugin_registry
     job.leave();
     return code;
   } catch (const std::exception& e) {
+    if (is_by_signal(control)) {
+      job.pass_on_signal();
+      job.fail("a signal ended it before it had trained");
+      return signal_guard::exit_code();
+    }
     const bool told = job.fail(e.what()); // rank 0 tells the user
     if (const int signalled = job.go_on_without_lost(); signalled != 0) return signalled;
     if (!told) throw;
@@ -190,7 +201,17 @@ std::unique_ptr<app_job> join_unless_stopped(const app_options& options, const t
       std::fprintf(stderr, "%s: %s\n", options.model.c_str(), line.c_str());
     });
   } catch (const error&) {
-    if (control.stop) return nullptr;
+    if (is_by_signal(control)) return nullptr;
+    throw;
+  }
+}
+
+int execute_alone(const app_options& options, int restarts, const plugin_registry& plugins,
+                  actors::run_control& control) {
+  try {
+    return execute_run(as_restarted(options, restarts, nullptr), plugins, control, nullptr);
+  } catch (const std::exception&) {
+    if (is_by_signal(control)) return signal_guard::exit_code();
     throw;
   }
 }
@@ -202,14 +223,15 @@ int execute(const app_options& given) {
     return done;
   }
   actors::run_control control;
-  const signal_guard signals(control);
+  const signal_guard signals(control, given.model);
   const auto where = find_launch(given.job);
   if (where.size == 1) {
     // Several such processes would do the same work beside each other, and write the same files.
     if (!where.unused.empty())
       std::fprintf(stderr, "%s: one process, %s\n", given.model.c_str(), started_by(where).c_str());
-    return execute_run(as_restarted(given, where.restarts, nullptr), plugins, control, nullptr);
+    return execute_alone(given, where.restarts, plugins, control);
   }
+  if (where.rank != 0) signal_guard::keep_quiet();
   const auto job = join_unless_stopped(given, where, control);
   return job != nullptr ? execute_rank(given, where.restarts, plugins, control, *job) : signal_guard::exit_code();
 }

@@ -27,11 +27,44 @@ std::string stage_table(const actors::run_summary& s, bool measured) {
   return text_table(rows);
 }
 
-std::string evaluation_line(const loss_metrics& m) {
+// Of which weights it is, where these are not the ones that the run ends with.
+std::string evaluation_line(const actors::run_summary& s) {
+  const auto& m = *s.evaluation;
   const auto samples = static_cast<double>(m.samples);
-  return fmt::format("test: loss {:.4f}, top-1 {}, top-5 {}, {} samples\n", m.samples > 0 ? m.loss_sum / samples : 0,
+  const auto of = s.evaluated_after == s.steps ? "" : fmt::format(" after step {}, not {}", s.evaluated_after, s.steps);
+  return fmt::format("test{}: loss {:.4f}, top-1 {}, top-5 {}, {} samples\n", of,
+                     m.samples > 0 ? m.loss_sum / samples : 0,
                      percent_text(static_cast<double>(m.correct_top1), samples),
                      percent_text(static_cast<double>(m.correct_top5), samples), m.samples);
+}
+
+std::string rate_text(double samples_per_s) {
+  return fmt::format("{:.{}f}", samples_per_s, samples_per_s < 9.95 ? 1 : 0);
+}
+
+std::string result_line(const actors::run_summary& s, const app_options& o) {
+  if (o.run.eval_only) {
+    const auto samples = s.evaluation ? s.evaluation->samples : 0;
+    const auto rate = s.evaluation_seconds > 0 ? static_cast<double>(samples) / s.evaluation_seconds : 0;
+    return fmt::format("done: {} samples evaluated in {}, {} samples/s\n", samples, duration_text(s.evaluation_seconds),
+                       rate_text(rate));
+  }
+  const bool is_whole = s.end == actors::run_end::finished;
+  auto text = is_whole ? fmt::format("done: {} steps", s.steps)
+                       : fmt::format("interrupted: {} of {} steps", s.steps, s.total_steps);
+  if (s.resumed_after > 0) text += fmt::format(", {} of them", s.steps - s.resumed_after);
+  return text + fmt::format(" in {}, {} samples/s (steady {})\n", duration_text(s.seconds), rate_text(s.samples_per_s),
+                            rate_text(s.steady_samples_per_s));
+}
+
+std::string work_line(const app_options& o, std::int64_t steps_per_epoch, std::int64_t test_samples) {
+  const auto& run = o.run;
+  if (run.eval_only)
+    return fmt::format("evaluation only, of {} samples, {} at a time\n", test_samples,
+                       run.eval_batch > 0 ? run.eval_batch : run.batch);
+  if (run.steps > 0) return fmt::format("{} steps of {} samples\n", run.steps, run.batch);
+  return fmt::format("{} epoch{} of {} steps of {} samples\n", run.epochs, run.epochs == 1 ? "" : "s", steps_per_epoch,
+                     run.batch);
 }
 
 std::string output_lines(const app_options& o, std::int64_t dropped) {
@@ -49,19 +82,14 @@ std::string output_lines(const app_options& o, std::int64_t dropped) {
 
 } // namespace
 
-std::string plan_text(const actors::run_summary& plan, std::int64_t steps_per_epoch, const app_options& options) {
-  auto text = options.model + ": " + schedule_line(plan) + "\n";
-  text += options.run.steps > 0 ? fmt::format("{} steps of {} samples\n", options.run.steps, options.run.batch)
-                                : fmt::format("{} epoch{} of {} steps of {} samples\n", options.run.epochs,
-                                              options.run.epochs == 1 ? "" : "s", steps_per_epoch, options.run.batch);
-  return text + stage_table(plan, false);
+std::string plan_text(const actors::run_summary& plan, const app_options& options, const work_counts& counts) {
+  return options.model + ": " + schedule_line(plan) + "\n" +
+         work_line(options, counts.steps_per_epoch, counts.test_samples) + stage_table(plan, false);
 }
 
 std::string summary_text(const actors::run_summary& s, const app_options& o) {
-  auto text = fmt::format("{}: {} steps in {}, {:.0f} samples/s (steady {:.0f})\n",
-                          s.end == actors::run_end::finished ? "done" : "interrupted", s.steps,
-                          duration_text(s.seconds), s.samples_per_s, s.steady_samples_per_s);
-  if (s.evaluation) text += evaluation_line(*s.evaluation);
+  auto text = result_line(s, o);
+  if (s.evaluation) text += evaluation_line(s);
   text += schedule_line(s) + "\n" + stage_table(s, true);
   text += fmt::format("{:<15} {}\n{:<15} {}\n", "weights_sha256", s.weights_sha256, "state_sha256", s.state_sha256);
   return text + output_lines(o, s.trace_dropped);

@@ -8,10 +8,16 @@
 
 namespace penstock::apps {
 
-/// What --dry-run shows: schedule, micro-batches, steps, and a row for each stage.
-std::string plan_text(const actors::run_summary& plan, std::int64_t steps_per_epoch, const app_options& options);
+struct work_counts {
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t test_samples = 0;
+};
 
-/// The end of a run: test loss and accuracy, samples/s, a row for each stage, hashes, and where the outputs are.
+/// What --dry-run shows: schedule, micro-batches, steps, and a row for each stage.
+std::string plan_text(const actors::run_summary& plan, const app_options& options, const work_counts& counts);
+
+/// The end of a run: what this leg of it did, test loss and accuracy, samples/s, a row for each stage, hashes, and
+/// where the outputs are.
 std::string summary_text(const actors::run_summary& summary, const app_options& options);
 
 } // namespace penstock::apps

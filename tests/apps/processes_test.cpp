@@ -109,6 +109,40 @@ INSTANTIATE_TEST_SUITE_P(Processes, SignalToOneRank,
                                   std::to_string(each.param.rank);
                          });
 
+// The other rank has not come yet, and nobody can tell it.
+TEST(SignalToOneRankAlone, EndsTheJobWithItsCodeWhileTheOthersAreWaitedFor) {
+  const temporary_folder folder;
+  std::vector<std::string> command{"sh", "-c",
+                                   "echo $$ > pid$PENSTOCK_RANK; test $PENSTOCK_RANK = 0 || exec sleep 600; "
+                                   "exec \"$0\" \"$@\""};
+  const auto lenet = tiny_lenet({"--stages", "2", "--join-timeout", "600"});
+  command.insert(command.end(), lenet.begin(), lenet.end());
+  process job(launched(2, command), {.folder = folder.path()});
+  const auto is_lenet = [&] {
+    const auto pid = read_text(folder / "pid0");
+    if (pid.empty()) return false;
+    const auto status = read_text("/proc/" + pid.substr(0, pid.find('\n')) + "/status");
+    const auto at = status.find("SigCgt:\t");
+    if (at == std::string::npos) return false;
+    const auto caught = std::stoull(status.substr(at + 8, 16), nullptr, 16);
+    return (caught >> (SIGTERM - 1) & 1) != 0 && status.find("Name:\tlenet") == 0;
+  };
+  ASSERT_TRUE(job.wait_until(is_lenet, patience));
+  ::kill(std::stoi(read_text(folder / "pid0")), SIGTERM);
+  EXPECT_EQ(job.finish(patience).exit_code, 143);
+}
+
+TEST(SignalToAJob, GivesItsEvaluationUp) {
+  process job(
+      launched(2, tiny_lenet({"--stages", "2", "--eval-only", "--synthetic-samples", "8000000", "--eval-batch", "1"})));
+  ASSERT_TRUE(job.wait_for_output("evaluation only", patience));
+  job.send(SIGINT);
+  const auto result = job.finish(patience);
+  EXPECT_EQ(result.exit_code, 130) << result.errors;
+  EXPECT_THAT(result.output, ::testing::Not(HasSubstr("top-1")));
+  EXPECT_EQ(result.error_lines().size(), 1) << result.errors;
+}
+
 // Each rank in a folder of its own, as on hosts that share none.
 class ProcessesApart : public ::testing::Test {
 public:

@@ -179,7 +179,8 @@ TEST(Summary, NamesWhatWasWritten) {
 TEST(EvalOnly, ReportsTheTestSetAndTrainsNothing) {
   const auto result = run_process(tiny_lenet({"--eval-only"}), patience);
   ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("test: loss"), HasSubstr(" 0 steps")));
+  EXPECT_THAT(result.output, AllOf(HasSubstr("evaluation only, of 16 samples"), HasSubstr("done: 16 samples evaluated"),
+                                   HasSubstr("test: loss"), testing::Not(HasSubstr("0 samples/s"))));
 }
 
 bool has_pseudo_terminals() {
@@ -199,6 +200,21 @@ TEST(Progress, IsOneLiveLineOnATerminalAndPlainLinesElsewhere) {
   EXPECT_THAT(plain.output, HasSubstr("epoch 3/3"));
   EXPECT_THAT(plain.output, testing::Not(HasSubstr("\r")));
   EXPECT_THAT(plain.output, testing::Not(HasSubstr("\x1b")));
+}
+
+TEST(Progress, CountsEpochsByTheStepsThatAreAsked) {
+  const auto result = run_process(tiny_lenet({"--steps", "20"}), patience); // of 8 an epoch
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("epoch 1/3  step  8/20"), HasSubstr("epoch 3/3  step 20/20")));
+}
+
+TEST(Summary, OfAResumedRunTellsWhatThisLegDid) {
+  const temporary_folder folder;
+  const process_options here{.folder = folder.path()};
+  ASSERT_EQ(run_process(tiny_lenet({"--steps", "6", "--checkpoint", "c"}), patience, here).exit_code, 0);
+  const auto rest = run_process(tiny_lenet({"--steps", "10", "--checkpoint", "c", "--resume"}), patience, here);
+  ASSERT_EQ(rest.exit_code, 0) << rest.errors;
+  EXPECT_THAT(rest.output, HasSubstr("done: 10 steps, 4 of them in "));
 }
 
 TEST(Run, TakesTheShapeOfATensorsFile) {

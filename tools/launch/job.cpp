@@ -21,7 +21,7 @@ constexpr auto time_after_term = 1s;     ///< a rank whose job is lost has nothi
 constexpr auto time_after_kill = 2s;     ///< for the kill to travel to other hosts
 constexpr auto time_to_die = 5s;         ///< a process that hangs in the kernel outlives even SIGKILL
 constexpr auto time_for_stragglers = 3s; ///< that the others have done without
-constexpr auto same_request = 100ms;     ///< some senders signal a process and its group: that is not a second request
+constexpr auto same_request = 1s;        ///< some senders signal a process and its group: that is not a second request
 constexpr auto longest_look = 500ms;
 constexpr int usage_code = 2;
 
@@ -125,8 +125,9 @@ void job::notice_ends() {
     else if (watched_.erase(rank.group()) != 0)
       guard_.forget(rank.group());
   }
-  // Of those that ended since the last look, one that was killed did not end because of the others.
-  std::stable_partition(ended.begin(), ended.end(), [](const auto* r) { return r->how_it_ended()->signal != 0; });
+  // Of those that ended since the last look, one that was killed, or obeyed a signal, did not end because of the
+  // others.
+  std::stable_partition(ended.begin(), ended.end(), [](const auto* r) { return r->how_it_ended()->is_by_signal(); });
   for (auto* rank : ended)
     judge(*rank);
 }
@@ -161,7 +162,8 @@ bool job::can_go_on_without(const rank_process& rank) const {
          ranks_.front().is_running() && rank.how_it_ended()->code() != usage_code && ended_by_user_ == 0;
 }
 
-// A stopped rank hears nothing and saves nothing. Where the job is decided, or has nobody else left, it goes on without.
+// A stopped rank hears nothing and saves nothing. Where the job is decided, or has nobody else left, it goes on
+// without.
 void job::kill_stopped() {
   if (!first_failed_ && !is_done_) {
     if (!are_only_stopped_left()) {

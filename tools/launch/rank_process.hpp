@@ -5,6 +5,7 @@
 #include "tools/launch/output.hpp"
 #include "tools/launch/placement.hpp"
 
+#include <csignal>
 #include <optional>
 #include <string>
 #include <sys/types.h>
@@ -15,6 +16,7 @@ namespace penstock::tools::launcher {
 struct ending {
   int exit_code = 0;
   int signal = 0;
+  bool is_by_signal() const { return signal != 0 || exit_code == 128 + SIGINT || exit_code == 128 + SIGTERM; }
   bool is_failure() const { return exit_code != 0 || signal != 0; }
   int code() const { return signal != 0 ? 128 + signal : exit_code; } ///< as a shell has it
 };

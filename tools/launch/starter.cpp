@@ -68,10 +68,10 @@ bool starts_with_any(const std::string& text, std::initializer_list<const char*>
 
 // What one job says of its ranks is nothing to the next: a launcher may itself have been launched.
 bool is_of_another_job(const std::string& variable) {
-  return starts_with_any(variable,
-                         {"PENSTOCK_RANK=", "PENSTOCK_WORLD_SIZE=", "PENSTOCK_LOCAL_RANK=",
-                          "PENSTOCK_LOCAL_WORLD_SIZE=", "PENSTOCK_MASTER=", "PENSTOCK_LISTEN_FD=", "PENSTOCK_RESTARTS=",
-                          "PENSTOCK_ON_LOSS=", "PENSTOCK_HOSTS=", "PENSTOCK_SECRET=", "PENSTOCK_SECRET_FILE="});
+  return starts_with_any(
+      variable, {"PENSTOCK_RANK=", "PENSTOCK_WORLD_SIZE=", "PENSTOCK_LOCAL_RANK=", "PENSTOCK_LOCAL_WORLD_SIZE=",
+                 "PENSTOCK_MASTER=", "PENSTOCK_LISTEN_FD=", "PENSTOCK_RESTARTS=", "PENSTOCK_ON_LOSS=",
+                 "PENSTOCK_HOSTS=", "PENSTOCK_SECRET=", "PENSTOCK_SECRET_FILE=", "PENSTOCK_LAUNCHER="});
 }
 
 std::vector<std::string> own_variables() {
@@ -118,6 +118,7 @@ void starter::prepare_here(spawn_request& request, const place& where) const {
   append(request.variables, variables_of(where));
   request.variables.push_back("PENSTOCK_SECRET_FILE=/dev/fd/" + std::to_string(secret_file_.get()));
   request.inherited.push_back(secret_file_.get());
+  request.variables.push_back("PENSTOCK_LAUNCHER=" + std::to_string(::getpid())); // whose signals are passed on
   if (where.rank != 0) return;
   if (listener_.is_open()) {
     request.variables.push_back("PENSTOCK_LISTEN_FD=" + std::to_string(listener_.get()));
