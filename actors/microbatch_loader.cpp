@@ -2,6 +2,7 @@
 #include "actors/microbatch_loader.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/finite.hpp"
 #include "planner/schedule.hpp"
 
 #include <numeric>
@@ -41,7 +42,12 @@ loaded_microbatch microbatch_loader::load(std::int64_t minibatch, std::int32_t m
   const auto order = order_of(epoch);
   for (std::int64_t i = 0; i < result.samples; ++i) {
     const auto sample = (*order)[static_cast<std::size_t>(first + i)];
-    const auto label = data_.load({seed_, epoch, sample}, training_, result.input.data<float>() + i * elements);
+    const std::span<float> image(result.input.data<float>() + i * elements, static_cast<std::size_t>(elements));
+    const auto label = data_.load({seed_, epoch, sample}, training_, image.data());
+    if (const auto place = first_nonfinite(image))
+      throw error("[data] sample " + std::to_string(sample) + " holds " +
+                  value_text(image[*place], data_.input().dims, *place) + "; wanted finite numbers (" +
+                  data_.description() + ")");
     if (label < 0 || label >= data_.classes())
       throw error("[data] sample " + std::to_string(sample) + " has label " + std::to_string(label) + "; wanted 0 to " +
                   std::to_string(data_.classes() - 1));

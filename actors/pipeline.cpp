@@ -3,6 +3,7 @@
 
 #include "actors/policy/partition.hpp"
 #include "kernels/check.hpp"
+#include "kernels/finite.hpp"
 #include "kernels/initialise.hpp"
 #include "kernels/usable_cores.hpp"
 
@@ -57,6 +58,7 @@ std::vector<tensor> initial_replica_states(const segment& layers, memory_pool& p
       std::fill_n(t.data<std::int64_t>(), t.elements(), static_cast<std::int64_t>(s.spec.initial));
     else
       std::fill_n(t.data<float>(), t.elements(), s.spec.initial);
+    require_state(t, s.spec, "[weights] the initial value of " + s.name);
     states.push_back(std::move(t));
   }
   return states;
@@ -70,6 +72,7 @@ void initialise_stage(stage_unit& s, const run_options& options, const optimizer
       const auto& p = s.layers->parameters()[i];
       auto plain = ops.allocate(dtype::f32, p.spec.dims, memory_use::weights);
       initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, p.spec.init, options.seed, p.name);
+      require_finite(plain, "[weights] the initial value of " + p.name);
       s.weights->tensors.push_back(ops.reorder(plain, s.formats[i], memory_use::weights));
     }
     for (const auto& w : s.weights->tensors) {
@@ -131,6 +134,7 @@ std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared
   p->net = std::move(net);
   p->loss = softmax_cross_entropy(options.label_smoothing);
   p->step = make_optimizer(options.optimizer);
+  p->require_finite = options.stop_on_nonfinite;
   p->threads = threads_per_worker(options, p->where, rank);
   core_dealer dealer(options, p->threads, workers_on(p->where, rank));
   const auto count = cuts.size();

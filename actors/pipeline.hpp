@@ -1,6 +1,6 @@
 // The pipeline's parts at rest: stages with their replicas, weights, optimizer and BatchNorm state. In a job of several
-// processes each has the parts of the replicas that it hosts, and the shape of the rest. Both executors work on it; while
-// one runs, its threads own the parts by turns, and between runs the trainer reads and writes it.
+// processes each has the parts of the replicas that it hosts, and the shape of the rest. Both executors work on it;
+// while one runs, its threads own the parts by turns, and between runs the trainer reads and writes it.
 #pragma once
 
 #include "actors/compute_times.hpp"
@@ -36,7 +36,9 @@ struct stage_unit {
   int index = 0;
   bool is_first = false;
   bool is_last = false;
-  bool recomputes = false; ///< keeps a micro-batch's inputs instead of its activations
+  bool after_layer_actor = false;  ///< what comes in from the left is a user's
+  bool before_layer_actor = false; ///< and from the right
+  bool recomputes = false;         ///< keeps a micro-batch's inputs instead of its activations
   std::shared_ptr<const segment> layers;
   std::vector<replica_unit> replicas;
   std::vector<format_ptr> formats; ///< of the parameters
@@ -58,6 +60,7 @@ struct pipeline {
   std::unique_ptr<optimizer> step;
   softmax_cross_entropy loss;
   int threads = 1;
+  bool require_finite = true; ///< of what layers return
   placement where;
   int rank = 0;
 };

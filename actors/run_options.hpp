@@ -14,10 +14,10 @@ enum class executor_kind : std::uint8_t { actors, oracle };
 struct run_options {
   // -- the schedule and the partition ------------------------------------------
   std::string schedule = "pipedream";
-  std::vector<int> replicas{1}; ///< one entry per stage
+  std::vector<int> replicas{1};        ///< one entry per stage
   std::vector<std::vector<int>> ranks; ///< by stage and replica: which process hosts it; empty: in order
-  std::vector<int> cuts;        ///< first layer of stages 1..n-1; empty: balanced by parameters and flops
-  int microbatches = 0;         ///< 0: the schedule's default
+  std::vector<int> cuts;               ///< first layer of stages 1..n-1; empty: balanced by parameters and flops
+  int microbatches = 0;                ///< 0: the schedule's default
   planner::in_flight_spec in_flight;
   int window = 0;
   std::vector<bool>
@@ -51,6 +51,7 @@ struct run_options {
 
   // -- files ------------------------------------------------------------------------
   std::filesystem::path weights; ///< initial weights
+  std::string weights_prefix;    ///< taken off the names in it
   bool allow_partial = false;
   std::filesystem::path save_weights;
   std::filesystem::path save_gradients; ///< gradients of the run's first update

@@ -2,6 +2,7 @@
 #include "actors/stage_compute.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/finite.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -11,8 +12,12 @@ namespace penstock::actors {
 
 namespace {
 
-segment_call training_call(const microbatch_id& id, const replica_unit& r) {
-  return {.seed = id.seed, .minibatch = id.minibatch, .microbatch = id.microbatch, .observe = r.observe};
+segment_call training_call(const pipeline& p, const microbatch_id& id, const replica_unit& r) {
+  return {.seed = id.seed,
+          .minibatch = id.minibatch,
+          .microbatch = id.microbatch,
+          .require_finite = p.require_finite,
+          .observe = r.observe};
 }
 
 // The source sends plain images; between layers rank-4 tensors have the device's own layout.
@@ -22,8 +27,18 @@ void adopt_layout(backend& ops, std::vector<tensor>& inputs) {
       t = ops.reorder(t, ops.activation_format(t.dims()), memory_use::activations);
 }
 
-void recompute(backend& ops, const stage_unit& s, replica_unit& r, microbatch_record& record) {
-  auto call = training_call(record.id, r);
+// A layer actor is its writer's, as a layer may be.
+void require_finite_messages(backend& ops, const pipeline& p, const stage_unit& s, const char* what,
+                             const std::vector<value_id>& ids, const std::vector<tensor>& tensors) {
+  if (!p.require_finite) return;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (!is_finite(tensors[i]))
+      require_finite(ops.to_plain(tensors[i]), "[message] " + std::string(what) + " of " + p.net->value(ids[i]).name +
+                                                   " from the layer actor beside stage " + std::to_string(s.index));
+}
+
+void recompute(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r, microbatch_record& record) {
+  auto call = training_call(p, record.id, r);
   call.update_state = false; // it was, by the forward
   s.layers->forward(ops, call, std::move(record.inputs), record.weights->tensors, r.states, &record.activations);
 }
@@ -38,9 +53,10 @@ stage_forward compute_forward(backend& ops, const pipeline& p, const stage_unit&
     return result;
   }
   const compute_times::watch timing(r.times.forward);
+  if (s.after_layer_actor) require_finite_messages(ops, p, s, "the activation", s.layers->inputs(), inputs);
   if (s.is_first) adopt_layout(ops, inputs);
   if (s.recomputes) record.inputs = inputs; // a second handle: no layer may write into them
-  auto outputs = s.layers->forward(ops, training_call(record.id, r), std::move(inputs), record.weights->tensors,
+  auto outputs = s.layers->forward(ops, training_call(p, record.id, r), std::move(inputs), record.weights->tensors,
                                    r.states, s.recomputes ? nullptr : &record.activations);
   if (s.is_last) {
     record.loss = p.loss.forward(ops, outputs.front(), labels);
@@ -57,7 +73,8 @@ std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stag
                                      const std::function<void(int)>& layer_done) {
   if (record.id.samples == 0) return std::vector<tensor>(s.layers->inputs().size());
   const compute_times::watch timing(r.times.backward);
-  if (s.recomputes) recompute(ops, s, r, record);
+  if (s.before_layer_actor) require_finite_messages(ops, p, s, "the gradient", s.layers->outputs(), output_gradients);
+  if (s.recomputes) recompute(ops, p, s, r, record);
   if (s.is_last) {
     check(record.id.minibatch_samples > 0, "the loss needs the minibatch's sample count");
     const auto scale = 1.0F / static_cast<float>(record.id.minibatch_samples);
@@ -65,22 +82,24 @@ std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stag
     output_gradients.push_back(p.loss.backward(ops, record.loss, scale));
     record.loss = {};
   }
-  auto call = training_call(record.id, r);
+  auto call = training_call(p, record.id, r);
   if (layer_done)
     call.observe = [&](const layer_observation& o) {
       if (r.observe) r.observe(o);
       layer_done(o.layer);
     };
-  return s.layers->backward(ops, call, std::move(output_gradients), weights.tensors,
-                            std::move(record.activations), gradients);
+  return s.layers->backward(ops, call, std::move(output_gradients), weights.tensors, std::move(record.activations),
+                            gradients);
 }
 
 stage_forward compute_evaluation(backend& ops, const pipeline& p, const stage_unit& s, std::vector<tensor> inputs,
                                  const tensor& labels, const weight_set& weights, std::span<tensor> states) {
   stage_forward result;
+  if (s.after_layer_actor) require_finite_messages(ops, p, s, "the activation", s.layers->inputs(), inputs);
   if (s.is_first) adopt_layout(ops, inputs);
-  auto outputs = s.layers->forward(ops, {.mode = phase::evaluation, .update_state = false}, std::move(inputs),
-                                   weights.tensors, states, nullptr);
+  auto outputs =
+      s.layers->forward(ops, {.mode = phase::evaluation, .update_state = false, .require_finite = p.require_finite},
+                        std::move(inputs), weights.tensors, states, nullptr);
   if (s.is_last)
     result.metrics = p.loss.forward(ops, outputs.front(), labels).metrics;
   else

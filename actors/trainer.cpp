@@ -1,6 +1,7 @@
 // The whole run: stretches of training between drains, evaluations, checkpoints, and the summary.
 #include "actors/trainer.hpp"
 
+#include "actors/check_state.hpp"
 #include "actors/checkpoint_writer.hpp"
 #include "actors/digest.hpp"
 #include "actors/policy/partition.hpp"
@@ -12,6 +13,7 @@
 #include "actors/summarise.hpp"
 #include "actors/weights_file.hpp"
 #include "kernels/check.hpp"
+#include "kernels/finite.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -173,13 +175,18 @@ void training_run::load() {
     doing("reading a checkpoint", run_part::nothing_to_lose);
     saved_run saved;
     if (is_first()) saved = read_checkpoint(position(), o.checkpoint, pool);
+    if (o.stop_on_nonfinite)
+      for (const auto& stage : saved.stages)
+        for (const auto& [name, t] : stage.tensors)
+          require_finite(t, "[checkpoint] " + o.checkpoint.string() + ": tensor " + name);
     take_position(saved.at);
     load_snapshots(*parts_, spread_snapshots(std::move(saved.stages), *parts_, transfers_.get(), pool), o.checkpoint);
+    if (o.stop_on_nonfinite) require_finite_state(*parts_, "as " + o.checkpoint.string() + " has it");
     observer_.on_note("resumed after step " + std::to_string(done_) + " from " + o.checkpoint.string());
   } else if (!o.weights.empty()) {
     doing("reading a weights file", run_part::nothing_to_lose);
     weights_contents given;
-    if (is_first()) given = read_weights(inputs_.net, o.weights, o.allow_partial, pool);
+    if (is_first()) given = read_weights(inputs_.net, {o.weights, o.weights_prefix, o.allow_partial}, pool);
     if (!given.note.empty()) observer_.on_note(given.note);
     load_partial(*parts_, spread_snapshots({std::move(given.whole)}, *parts_, transfers_.get(), pool));
   }
@@ -215,6 +222,7 @@ void training_run::train_stretches() {
     observer_.on_progress({.what = "training"});
     done_ += executor_->train(plan_segment(plan_, segment, done_, end - done_));
     summary_.drains.push_back(done_);
+    if (plan_.options.stop_on_nonfinite) require_finite_state(*parts_, "after " + std::to_string(done_) + " steps");
     agree();
     after_drain(end);
   }

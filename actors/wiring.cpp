@@ -152,6 +152,7 @@ void wirer::connect() {
     const auto& cut_after = parts_.net->layers()[static_cast<std::size_t>(parts_.stages[su].layers->last() - 1)].name;
     for (const auto& factory : context_->services.inputs.layer_actors) {
       if (factory->after_layer() != cut_after) continue;
+      parts_.stages[su].before_layer_actor = parts_.stages[su + 1].after_layer_actor = true;
       const auto only = layer_actor_side(*factory, s, left[su + 1], right[su]);
       right[su] = left[su + 1] = only;
     }
@@ -162,9 +163,9 @@ void wirer::connect() {
   for (const auto& s : parts_.stages)
     for (const int r : s.local) {
       const auto i = static_cast<std::size_t>(s.index);
-      caf::anon_send(all_.stages[i][static_cast<std::size_t>(r)],
-                     connect_stage_msg{left[i], right[i], from, first.deal, metrics, all_.groups[i],
-                                       dealing_.source_credit()});
+      caf::anon_send(
+          all_.stages[i][static_cast<std::size_t>(r)],
+          connect_stage_msg{left[i], right[i], from, first.deal, metrics, all_.groups[i], dealing_.source_credit()});
     }
   if (all_.source)
     caf::anon_send(all_.source, connect_source_msg{first, parts_.stages.front().local, all_.stages.back(),

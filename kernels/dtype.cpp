@@ -52,6 +52,16 @@ std::uint16_t bf16_from_float(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
+float float_from_f16(std::uint16_t bits) {
+  const auto sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+  const std::uint32_t exponent = (bits >> 10) & 0x1fU;
+  const std::uint32_t fraction = bits & 0x3ffU;
+  if (exponent == 0x1fU) return std::bit_cast<float>(sign | 0x7f800000U | (fraction << 13));
+  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
+  const float subnormal = static_cast<float>(fraction) * 0x1p-24F;
+  return sign != 0 ? -subnormal : subnormal;
+}
+
 float float_from_bf16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }

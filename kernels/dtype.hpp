@@ -25,5 +25,7 @@ bool is_floating(dtype type);
 /// Rounds to nearest even; NaN stays NaN.
 std::uint16_t bf16_from_float(float value);
 float float_from_bf16(std::uint16_t bits);
+/// IEEE half precision, exactly.
+float float_from_f16(std::uint16_t bits);
 
 } // namespace penstock

@@ -15,6 +15,10 @@ format_ptr layer::parameter_format(backend&, std::size_t, std::span<const tensor
   return nullptr;
 }
 
+std::int64_t layer::least_training_samples(std::span<const tensor_spec>) const {
+  return 1;
+}
+
 double layer::forward_flops(std::span<const tensor_spec>) const {
   return 0;
 }

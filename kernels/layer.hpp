@@ -3,6 +3,7 @@
 
 #include "kernels/backend.hpp"
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,6 +37,7 @@ struct state_spec {
   dtype type = dtype::f32;
   shape dims;
   float initial = 0;
+  float least = -std::numeric_limits<float>::infinity(); ///< what lies below is refused wherever it comes from
 };
 
 enum class phase : std::uint8_t { training, evaluation };
@@ -87,6 +89,13 @@ public:
   /// `saved` is what forward returned, `output_gradients` may be consumed (moved from).
   virtual backward_result backward(run_context& context, std::span<tensor> output_gradients,
                                    std::span<const tensor> weights, std::span<const tensor> saved) const = 0;
+
+  /// True where finite inputs and weights give finite results, overflow aside. What other layers return is looked
+  /// through at each call of a run, and a NaN or infinity ends the run with the layer's name.
+  virtual bool keeps_finite() const { return false; }
+  /// Samples that a micro-batch must have at least for `forward` in training, for inputs as given with batch 1: a
+  /// normalisation over the batch cannot work on one value.
+  virtual std::int64_t least_training_samples(std::span<const tensor_spec> inputs) const;
 
   /// Floating-point operations of the forward pass (a multiply-add counts 2), for reports; 0 where negligible.
   virtual double forward_flops(std::span<const tensor_spec> inputs) const;

@@ -60,6 +60,16 @@ std::vector<value_id> model::crossing(int cut) const {
   return ids;
 }
 
+model::sample_need model::least_training_samples() const {
+  sample_need most;
+  for (int l = 0; l < static_cast<int>(layers_.size()); ++l) {
+    const auto& layer = layers_[static_cast<std::size_t>(l)];
+    const auto samples = layer.op->least_training_samples(input_specs(l));
+    if (samples > most.samples) most = {samples, layer.name};
+  }
+  return most;
+}
+
 model_builder::model_builder(std::string name, shape input) {
   model_.name_ = std::move(name);
   input.insert(input.begin(), 1);

@@ -44,6 +44,14 @@ public:
   /// where a later layer still reads it.
   std::vector<value_id> crossing(int cut) const;
 
+  /// The layer that asks for the most samples in a training micro-batch, the first of several; 1 and "" where none
+  /// does.
+  struct sample_need {
+    std::int64_t samples = 1;
+    std::string layer;
+  };
+  sample_need least_training_samples() const;
+
 private:
   friend class model_builder;
   std::string name_;

@@ -4,12 +4,15 @@
 
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
+#include "kernels/file_kind.hpp"
+#include "kernels/finite.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <fcntl.h>
 #include <optional>
 #include <set>
@@ -196,7 +199,7 @@ public:
     struct stat status {};
     if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
       ::close(descriptor_);
-      fail("cannot read: it is not a regular file");
+      fail(std::string("cannot read: it is ") + (S_ISDIR(status.st_mode) ? "a folder" : "not a regular file"));
     }
     size_ = static_cast<std::uint64_t>(status.st_size);
   }
@@ -228,9 +231,22 @@ private:
   std::uint64_t size_ = 0;
 };
 
+// How a type of the format is stored, and as what it is kept.
+struct stored_type {
+  std::size_t bytes; // of an element
+  dtype kept;
+};
+
+std::optional<stored_type> stored_type_named(const std::string& name) {
+  if (name == "F16") return stored_type{2, dtype::f32};
+  if (name == "F64") return stored_type{8, dtype::f32};
+  if (const auto type = dtype_named(name)) return stored_type{size_of(*type), *type};
+  return std::nullopt;
+}
+
 // Bytes of the tensor, or nothing when the product does not fit. An extent of 0 does not excuse the others.
-std::optional<std::uint64_t> byte_count(const shape& dims, dtype type) {
-  std::int64_t product = static_cast<std::int64_t>(size_of(type));
+std::optional<std::uint64_t> byte_count(const shape& dims, std::size_t element_bytes) {
+  auto product = static_cast<std::int64_t>(element_bytes);
   bool empty = false;
   for (const auto extent : dims) {
     if (extent == 0)
@@ -242,9 +258,10 @@ std::optional<std::uint64_t> byte_count(const shape& dims, dtype type) {
 }
 
 void check_entry(const input_file& file, const entry& e, std::uint64_t data_bytes) {
-  const auto type = dtype_named(*e.type);
+  const auto type = stored_type_named(*e.type);
   if (!type) {
-    file.fail("tensor " + shown(e.name) + " has dtype " + shown(*e.type) + ", wanted F32, BF16, I64, I32 or U8");
+    file.fail("tensor " + shown(e.name) + " has dtype " + shown(*e.type) +
+              ", wanted F32, F64, F16, BF16, I64, I32 or U8");
   }
   const auto range = std::to_string(e.begin) + " to " + std::to_string(e.end);
   if (e.begin > e.end) file.fail("tensor " + shown(e.name) + " has data_offsets " + range);
@@ -252,7 +269,7 @@ void check_entry(const input_file& file, const entry& e, std::uint64_t data_byte
     file.fail("tensor " + shown(e.name) + " has data_offsets " + range + ", but the file holds " +
               std::to_string(data_bytes) + " bytes of data (truncated?)");
   }
-  const auto bytes = byte_count(*e.dims, *type);
+  const auto bytes = byte_count(*e.dims, type->bytes);
   if (!bytes) file.fail("tensor " + shown(e.name) + " has too large a shape " + to_string(*e.dims));
   if (*bytes != e.end - e.begin) {
     file.fail("tensor " + shown(e.name) + " of shape " + to_string(*e.dims) + " and dtype " + *e.type + " has " +
@@ -277,7 +294,14 @@ void check_cover(const input_file& file, std::vector<entry>& entries, std::uint6
   }
 }
 
+void refuse_other_kinds(const input_file& file) {
+  std::string start(std::min<std::uint64_t>(file.size(), file_kind_bytes), '\0');
+  file.read(0, start.data(), start.size());
+  if (const auto kind = other_file_kind(start); !kind.empty()) file.fail("not a safetensors file but " + kind);
+}
+
 std::string read_header(const input_file& file) {
+  refuse_other_kinds(file);
   std::uint64_t length = 0;
   if (file.size() < sizeof length) {
     file.fail("not a safetensors file: " + std::to_string(file.size()) + " bytes, wanted at least 8");
@@ -294,6 +318,36 @@ std::string read_header(const input_file& file) {
   file.read(sizeof length, header.data(), header.size());
   if (header.empty() || header.front() != '{') file.fail("not a safetensors file: the header does not begin with '{'");
   return header;
+}
+
+// Row-major values of `Stored` to f32, piece by piece; `as_double` gives the value of one.
+template <class Stored, class AsDouble>
+void read_converted(const input_file& file, std::uint64_t offset, const entry& e, tensor& to,
+                    const AsDouble& as_double) {
+  constexpr std::size_t at_once = 1 << 16;
+  std::vector<Stored> piece(at_once);
+  auto* values = to.data<float>();
+  const auto count = static_cast<std::size_t>(to.elements());
+  for (std::size_t begin = 0; begin < count; begin += at_once) {
+    const auto n = std::min(at_once, count - begin);
+    file.read(offset + begin * sizeof(Stored), piece.data(), n * sizeof(Stored));
+    for (std::size_t i = 0; i < n; ++i) {
+      const double value = as_double(piece[i]);
+      values[begin + i] = static_cast<float>(value);
+      if (std::isfinite(value) && !std::isfinite(values[begin + i]))
+        file.fail("tensor " + shown(e.name) + " holds a number beyond F32: " +
+                  value_text(values[begin + i], to.dims(), begin + i) + " after conversion from " + *e.type);
+    }
+  }
+}
+
+void read_values(const input_file& file, std::uint64_t offset, const entry& e, tensor& to) {
+  if (*e.type == "F64")
+    read_converted<double>(file, offset, e, to, [](double v) { return v; });
+  else if (*e.type == "F16")
+    read_converted<std::uint16_t>(file, offset, e, to, [](std::uint16_t v) { return double{float_from_f16(v)}; });
+  else
+    file.read(offset, to.raw(), to.bytes());
 }
 
 std::string written_header(const std::filesystem::path& file, const named_tensors& tensors,
@@ -330,15 +384,17 @@ safetensors_contents read_safetensors(const std::filesystem::path& path, memory_
     if (!nlohmann::json::sax_parse(text, &header)) file.fail(header.problem);
   }
   const auto data_bytes = file.size() - data_start;
-  // Everything is checked before anything is allocated: all tensors together are then as large as the file.
+  // Everything is checked before anything is allocated: all tensors together are then as large as
+  // the file (twice that where it is all F16).
   for (const auto& e : header.entries)
     check_entry(file, e, data_bytes);
   check_cover(file, header.entries, data_bytes);
   safetensors_contents contents;
   contents.metadata = std::move(header.metadata);
   for (const auto& e : header.entries) {
-    auto value = tensor::allocate(pool, *dtype_named(*e.type), *e.dims, use);
-    file.read(data_start + e.begin, value.raw(), value.bytes());
+    auto value = tensor::allocate(pool, stored_type_named(*e.type)->kept, *e.dims, use);
+    read_values(file, data_start + e.begin, e, value);
+    if (!dtype_named(*e.type)) contents.converted[e.name] = *e.type;
     contents.tensors.emplace(e.name, std::move(value));
   }
   return contents;

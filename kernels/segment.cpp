@@ -2,6 +2,7 @@
 #include "kernels/segment.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/finite.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -29,6 +30,17 @@ tensor unshared(backend& ops, tensor gradient) {
   ops.fill(copy, 0);
   ops.accumulate(copy, gradient);
   return copy;
+}
+
+void require_finite_results(backend& ops, const segment_call& call, const model_layer& layer, const std::string& what,
+                            std::span<const tensor> results) {
+  if (!call.require_finite || layer.op->keeps_finite()) return;
+  const auto where =
+      call.mode == phase::training ? " in minibatch " + std::to_string(call.minibatch) : " in an evaluation";
+  for (const auto& t : results)
+    if (!is_finite(t))
+      require_finite(ops.to_plain(t),
+                     "[layer] " + what + " of " + layer.name + " (" + std::string(layer.op->kind()) + ")" + where);
 }
 
 } // namespace
@@ -158,6 +170,7 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
     auto result = layer.op->forward(context, arguments, weights.subspan(s.first_parameter, s.parameter_count));
     const auto& ids = results_of(l);
     check(result.outputs.size() == ids.size(), "a layer returned another number of outputs than it inferred");
+    require_finite_results(ops, call, layer, "the output", result.outputs);
     if (call.observe)
       call.observe({.layer = l,
                     .backward = false,
@@ -224,6 +237,7 @@ std::vector<tensor> segment::backward(backend& ops, const segment_call& call, st
     auto& saved = activations.saved[static_cast<std::size_t>(l - first_)];
     auto result = layer.op->backward(context, dy, weights.subspan(s.first_parameter, s.parameter_count), saved);
     saved.clear(); // free activations as soon as they are used
+    require_finite_results(ops, call, layer, "an input gradient", result.input_gradients);
     for (std::size_t i = 0; i < layer.inputs.size(); ++i)
       if (context.need_input_gradient[i] && result.input_gradients.at(i))
         add(layer.inputs[i], std::move(result.input_gradients[i]));

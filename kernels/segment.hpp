@@ -41,6 +41,7 @@ struct segment_call {
   std::int64_t minibatch = 0; ///< global id
   std::int32_t microbatch = 0;
   bool update_state = true;
+  bool require_finite = true; ///< throw penstock::error for NaN or infinities of layers that do not keep_finite()
   std::function<void(const layer_observation&)> observe{}; ///< called after each layer, for profiles; may be empty
 };
 

@@ -2,6 +2,7 @@
 #include "actors/ranks/stage_snapshot.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/finite.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -17,6 +18,14 @@ using nlohmann::json;
 const std::string weights_prefix = "weights/";
 const std::string optimizer_prefix = "optimizer/";
 const std::string state_prefix = "state/";
+
+// Finite statistics may have a sum that is not.
+tensor finite_mean_of(const segment_state& state, std::span<const tensor> replicas, memory_pool& pool) {
+  auto mean = mean_of(replicas, pool);
+  if (std::all_of(replicas.begin(), replicas.end(), is_finite))
+    require_finite(mean, "[training] the replicas' mean of " + state.name);
+  return mean;
+}
 
 std::string state_name(int replica, const std::string& name) {
   return state_prefix + std::to_string(replica) + "/" + name;
@@ -53,8 +62,11 @@ stage_snapshot snapshot_here(pipeline& p, stage_unit& s, memory_pool& pool) {
 }
 
 json text_of(const stage_snapshot& shot) {
-  return {{"first_layer", shot.first_layer}, {"layers", shot.layers},   {"replicas", shot.replicas},
-          {"version", shot.version},         {"steps", shot.optimizer_steps}};
+  return {{"first_layer", shot.first_layer},
+          {"layers", shot.layers},
+          {"replicas", shot.replicas},
+          {"version", shot.version},
+          {"steps", shot.optimizer_steps}};
 }
 
 stage_snapshot snapshot_from(const json& j) {
@@ -179,7 +191,7 @@ named_tensors states_of(const std::vector<stage_snapshot>& all, std::shared_ptr<
       for (std::size_t r = 0; r < shot.replicas; ++r)
         if (const auto it = shot.tensors.find(state_name(static_cast<int>(r), state.name)); it != shot.tensors.end())
           replicas.push_back(it->second);
-    means[state.name] = mean_of(replicas, pool);
+    means[state.name] = finite_mean_of(state, replicas, pool);
   }
   return means;
 }
@@ -219,7 +231,7 @@ std::vector<std::vector<tensor>> shared_mean_states(pipeline& p, bundle_transfer
       std::vector<tensor> replicas;
       for (int r = 0; r < static_cast<int>(s.replicas.size()); ++r)
         replicas.push_back(here.at(state_name(r, state.name)));
-      means.push_back(b.tensors[state.name] = mean_of(replicas, pool));
+      means.push_back(b.tensors[state.name] = finite_mean_of(state, replicas, pool));
     }
     for (const int host : hosts)
       if (host != owner) transfers->send(host, b);

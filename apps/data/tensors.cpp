@@ -1,6 +1,7 @@
 // Samples from a safetensors file, for comparisons with other frameworks: values go in as they are.
 #include "apps/data/formats.hpp"
 #include "kernels/check.hpp"
+#include "kernels/finite.hpp"
 #include "kernels/safetensors.hpp"
 
 #include <algorithm>
@@ -27,6 +28,7 @@ public:
     target_ = taken(file, contents.tensors, "target");
     check_forms(options);
     check_labels();
+    require_finite(input_, file_ + ": tensor 'input'");
   }
 
   std::int64_t size() const override { return input_.dim(0); }

@@ -82,7 +82,8 @@ void declare_training(command_line& line, app_options& o, option_texts& t) {
   line.real("--clip-norm", run.clip_norm, 0, unlimited, "Clip the global gradient norm; 0: do not");
   line.off("--no-replica-lr-scaling", run.replica_lr_scaling, "No learning rate factor R_s / R_0 (pipedream family)");
   line.whole("--seed", run.seed, 0, "Of weights, shuffling, augmentation and dropout");
-  line.off("--keep-going-on-nonfinite", run.stop_on_nonfinite, "Train on when a loss is not finite");
+  line.off("--keep-going-on-nonfinite", run.stop_on_nonfinite,
+           "Train on when a loss, a layer or statistics are not finite");
 }
 
 void declare_outputs(command_line& line, app_options& o, option_texts& t) {
@@ -93,6 +94,7 @@ void declare_outputs(command_line& line, app_options& o, option_texts& t) {
   line.flag("--eval-only", run.eval_only, "Evaluate, do not train");
   line.group("Files");
   line.text("--weights", t.weights, "FILE", "Initial weights (safetensors, torchvision's names)");
+  line.text("--weights-prefix", run.weights_prefix, "WORDS", "Take this off the names in --weights (module.)");
   line.flag("--allow-partial", run.allow_partial, "Let --weights lack some, or hold more");
   line.text("--save-weights", t.save_weights, "FILE", "Weights at the end");
   line.text("--save-gradients", t.save_gradients, "FILE", "Gradients of the first update");
@@ -156,6 +158,8 @@ void check_fit(const app_options& o) {
     throw usage_error("--checkpoint-every: wanted --checkpoint DIR with it");
   if (o.job.on_loss == "shrink" && o.run.checkpoint.empty())
     throw usage_error("--on-loss shrink: wanted --checkpoint DIR with it, to go on from");
+  if (!o.run.weights_prefix.empty() && o.run.weights.empty())
+    throw usage_error("--weights-prefix: wanted --weights FILE with it");
   if (o.run.allow_partial && o.run.weights.empty()) throw usage_error("--allow-partial: wanted --weights FILE with it");
 }
 
@@ -247,7 +251,8 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
   declare_on_loss(line, o.job);
   declare_training(line, o, t);
   declare_outputs(line, o, t);
-  line.footer("The processes of a job share a secret: PENSTOCK_SECRET, or a file named by PENSTOCK_SECRET_FILE; `penstock launch`\n"
+  line.footer("The processes of a job share a secret: PENSTOCK_SECRET, or a file named by PENSTOCK_SECRET_FILE; "
+              "`penstock launch`\n"
               "makes one. Rank 0 reads what --weights, --plan and --checkpoint name, for all of them.\n"
               "Exit codes: 0 done, 1 failed, 2 usage, 130 SIGINT, 143 SIGTERM. SIGUSR1 checkpoints and goes on.\n");
   if (!line.parse(arguments)) {

@@ -6,7 +6,7 @@ namespace penstock::layers {
 
 namespace {
 
-class adaptive_average_pool2d_layer final : public layer {
+class adaptive_average_pool2d_layer final : public vetted_layer {
 public:
   explicit adaptive_average_pool2d_layer(std::array<std::int64_t, 2> output) : output_(output) {
     expect_at_least(1, output_, "adaptive_average_pool2d: output");

@@ -7,7 +7,7 @@ namespace penstock::layers {
 
 namespace {
 
-class add_layer final : public layer {
+class add_layer final : public vetted_layer {
 public:
   std::string_view kind() const override { return "add"; }
   bool can_fuse_relu() const override { return true; }

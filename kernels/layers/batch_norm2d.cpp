@@ -11,7 +11,7 @@ namespace {
 
 enum state_index : std::size_t { running_mean, running_var, num_batches_tracked };
 
-class batch_norm2d_layer final : public layer {
+class batch_norm2d_layer final : public vetted_layer {
 public:
   batch_norm2d_layer(std::int64_t channels, batch_norm_args args) : channels_(channels), args_(args) {
     expect_at_least(1, channels_, "batch_norm2d: channels");
@@ -39,8 +39,12 @@ public:
 
   std::vector<state_spec> states(std::span<const tensor_spec>) const override {
     return {{"running_mean", dtype::f32, {channels_}, 0.0F},
-            {"running_var", dtype::f32, {channels_}, 1.0F},
+            {"running_var", dtype::f32, {channels_}, 1.0F, 0.0F},
             {"num_batches_tracked", dtype::i64, {}, 0.0F}};
+  }
+
+  std::int64_t least_training_samples(std::span<const tensor_spec> inputs) const override {
+    return inputs[0].dims[2] * inputs[0].dims[3] > 1 ? 1 : 2;
   }
 
   bool can_fuse_relu() const override { return true; }
@@ -54,6 +58,11 @@ public:
                                                                   context.state[running_var], context.fused_relu));
       return result;
     }
+    // One value is its own mean: the output would be the bias whatever comes in, as PyTorch refuses too.
+    const auto& x = inputs[0].dims();
+    if (x[0] * x[2] * x[3] == 1)
+      throw error("batch_norm2d: input " + to_string(x) +
+                  " has one value a channel, which has no variance; training wants at least 2");
     batch_norm_result normalised =
         context.ops.batch_norm2d_forward(args_, inputs[0], weights[0], weights[1], context.fused_relu);
     if (context.update_state) update(context.state, normalised, inputs[0].dims());
@@ -80,7 +89,7 @@ private:
   // running = (1 - momentum) running + momentum batch, with the unbiased variance, as PyTorch keeps them.
   void update(std::span<tensor> state, const batch_norm_result& batch, const shape& x) const {
     const std::int64_t count = x[0] * x[2] * x[3];
-    const double unbiased = static_cast<double>(count) / static_cast<double>(std::max<std::int64_t>(count - 1, 1));
+    const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
     const double momentum = args_.momentum;
     for (std::int64_t c = 0; c < channels_; ++c) {
       float& mean = state[running_mean].data<float>()[c];

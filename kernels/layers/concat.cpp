@@ -9,7 +9,7 @@ namespace penstock::layers {
 
 namespace {
 
-class concat_layer final : public layer {
+class concat_layer final : public vetted_layer {
 public:
   std::string_view kind() const override { return "concat"; }
 

@@ -8,7 +8,7 @@ namespace penstock::layers {
 
 namespace {
 
-class conv2d_layer final : public layer {
+class conv2d_layer final : public vetted_layer {
 public:
   explicit conv2d_layer(conv2d_options options) : options_(std::move(options)) {
     const conv2d_args& args = options_.args;

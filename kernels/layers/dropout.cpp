@@ -7,7 +7,7 @@ namespace penstock::layers {
 
 namespace {
 
-class dropout_layer final : public layer {
+class dropout_layer final : public vetted_layer {
 public:
   explicit dropout_layer(float p) : p_(p) {
     if (!(p >= 0 && p < 1))

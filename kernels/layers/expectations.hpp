@@ -5,6 +5,12 @@
 
 namespace penstock::layers {
 
+/// Of the layers that come with Penstock: their arithmetic makes no NaN of finite numbers.
+class vetted_layer : public layer {
+public:
+  bool keeps_finite() const final { return true; }
+};
+
 /// Throws usage_error unless there are `count` inputs, all f32 ("2 inputs, 1 is wanted"; "input is U8, F32 is wanted").
 void expect_inputs(std::span<const tensor_spec> inputs, std::size_t count);
 /// Throws usage_error unless the input is (N, C, H, W).

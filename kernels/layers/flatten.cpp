@@ -7,7 +7,7 @@ namespace penstock::layers {
 
 namespace {
 
-class flatten_layer final : public layer {
+class flatten_layer final : public vetted_layer {
 public:
   std::string_view kind() const override { return "flatten"; }
 

@@ -7,7 +7,7 @@ namespace penstock::layers {
 
 namespace {
 
-class linear_layer final : public layer {
+class linear_layer final : public vetted_layer {
 public:
   explicit linear_layer(linear_options options) : options_(std::move(options)) {
     expect_at_least(1, options_.in_features, "linear: in_features");

@@ -8,7 +8,7 @@ namespace penstock::layers {
 
 namespace {
 
-class pool2d_layer final : public layer {
+class pool2d_layer final : public vetted_layer {
 public:
   explicit pool2d_layer(pool2d_args args) : args_(args) {
     expect_at_least(1, args_.kernel, "pool2d: kernel");

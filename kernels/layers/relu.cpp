@@ -6,7 +6,7 @@ namespace penstock::layers {
 
 namespace {
 
-class relu_layer final : public layer {
+class relu_layer final : public vetted_layer {
 public:
   std::string_view kind() const override { return "relu"; }
   bool is_relu() const override { return true; }

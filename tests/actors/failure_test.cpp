@@ -24,6 +24,7 @@ public:
   enum class fault { none, throw_forward, throw_backward, infinite, not_a_number };
   faulty_layer(fault f, int at) : fault_(f), at_(at) {}
   std::string_view kind() const override { return "faulty"; }
+  bool keeps_finite() const override { return true; } // so that what it breaks is found later
   std::vector<tensor_spec> infer(std::span<const tensor_spec> in) const override { return {in[0]}; }
   forward_result forward(run_context& context, std::span<tensor> inputs, std::span<const tensor>) const override {
     if (context.mode == phase::training && context.random.minibatch == at_) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <thread>
 
 namespace penstock::actors {
@@ -25,10 +26,12 @@ public:
     if (key.index == throws_at) throw error("[data] cannot read image");
     input[0] = static_cast<float>(key.index);
     input[1] = training ? static_cast<float>(key.epoch) : -1.0F;
+    if (key.index == nan_at) input[1] = std::numeric_limits<float>::quiet_NaN();
     return key.index == bad_at ? bad_label : key.index % 3;
   }
   std::string description() const override { return "counting"; }
   std::int64_t throws_at = -1;
+  std::int64_t nan_at = -1;
   std::int64_t bad_at = -1;
   std::int64_t bad_label = 0;
 
@@ -137,6 +140,17 @@ TEST(MicrobatchLoader, LoadsFromManyThreadsAtOnce) {
   for (auto& t : threads)
     t.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(MicrobatchLoader, RefusesAPixelThatIsNoNumberByItsPlace) {
+  counting_images data(9, false);
+  data.nan_at = 5;
+  for (const bool training : {true, false}) {
+    microbatch_loader loader(data, 4, 1, 1, training);
+    loader.load(0, 0);
+    EXPECT_THAT([&] { loader.load(1, 0); },
+                ThrowsMessage<error>("[data] sample 5 holds nan at [0, 1]; wanted finite numbers (counting)"));
+  }
 }
 
 } // namespace

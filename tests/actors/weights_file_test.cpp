@@ -27,6 +27,7 @@ class WeightsFile : public ::testing::Test {
 
 public:
   std::filesystem::path file = folder_ / "weights.safetensors";
+  std::string prefix;
   memory_pool pool;
 
   static named_tensors everything(pipeline& p, memory_pool& pool) {
@@ -37,7 +38,7 @@ public:
   }
   void save(pipeline& p) { save_weights(collect_snapshots(p, nullptr, pool), p.net, file); }
   std::string load(pipeline& p, bool allow_partial = false) {
-    auto given = read_weights(p.net, file, allow_partial, pool);
+    auto given = read_weights(p.net, {file, prefix, allow_partial}, pool);
     load_partial(p, {std::move(given.whole)});
     return given.note;
   }
@@ -93,6 +94,51 @@ TEST_F(WeightsFile, ListsWhatDoesNotFitAndLoadsNothing) {
       << "what does not fit stays as it was";
 }
 
+TEST_F(WeightsFile, SaysHowManyFitAndRefusesWhenNoParameterDoes) {
+  auto p = tiny_pipeline(1);
+  auto all = everything(*p, pool);
+  all.erase("fc1.bias");
+  write_safetensors(file, all);
+  EXPECT_THAT(load(*p, true), HasSubstr("loaded 15 of 16 tensors of tiny; missing (1): fc1.bias"));
+  named_tensors statistics;
+  for (const auto& [name, t] : all)
+    if (name.find("running") != std::string::npos) statistics[name] = t;
+  write_safetensors(file, statistics);
+  EXPECT_THAT([&] { load(*p, true); },
+              ThrowsMessage<usage_error>(HasSubstr("no parameter of tiny is in it, so --allow-partial has nothing")));
+}
+
+TEST_F(WeightsFile, NamesThePrefixThatDoesNotBelongAndTakesItOff) {
+  auto p = tiny_pipeline(1);
+  named_tensors wrapped;
+  for (const auto& [name, t] : everything(*p, pool))
+    wrapped["module.net." + name] = t;
+  write_safetensors(file, wrapped);
+  for (const bool partial : {false, true})
+    EXPECT_THAT([&] { load(*p, partial); },
+                ThrowsMessage<usage_error>(HasSubstr(
+                    "every unexpected name begins with 'module.net.': --weights-prefix module.net. takes it off")));
+  prefix = "module.net.";
+  auto other = tiny_pipeline(2);
+  EXPECT_EQ(load(*other), "");
+  EXPECT_EQ(hash(*other), hash(*p));
+  wrapped["fc2.bias"] = filled({5}, 1);
+  write_safetensors(file, wrapped);
+  EXPECT_THAT([&] { load(*p); }, ThrowsMessage<usage_error>(HasSubstr("two tensors are named 'fc2.bias'")));
+  prefix.clear();
+  EXPECT_THAT([&] { load(*p); },
+              ThrowsMessage<usage_error>(HasSubstr("every unexpected name begins with 'module.net.'")));
+}
+
+TEST_F(WeightsFile, RefusesANegativeVariance) {
+  auto p = tiny_pipeline(1);
+  auto all = everything(*p, pool);
+  all.at("bn2.running_var").data<float>()[3] = -0.5F;
+  write_safetensors(file, all);
+  EXPECT_THAT([&] { load(*p); }, ThrowsMessage<error>("[weights] " + file.string() +
+                                                      ": tensor bn2.running_var holds -0.5 at [3]; wanted at least 0"));
+}
+
 TEST_F(WeightsFile, MayLackTheCountOfBatches) {
   auto p = tiny_pipeline(1);
   auto all = everything(*p, pool);
@@ -108,9 +154,8 @@ TEST_F(WeightsFile, ShortensALongList) {
   for (int i = 10; i < 30; ++i)
     all[std::string("x").append(std::to_string(i))] = filled({1}, 0);
   write_safetensors(file, all);
-  EXPECT_THAT([&] { load(*p); },
-              ThrowsMessage<usage_error>(
-                  AllOf(HasSubstr("unexpected (20): x10, "), HasSubstr("x17, ..."), Not(HasSubstr("x18")))));
+  EXPECT_THAT([&] { load(*p); }, ThrowsMessage<usage_error>(AllOf(HasSubstr("unexpected (20): x10, "),
+                                                                  HasSubstr("x17, ..."), Not(HasSubstr("x18")))));
 }
 
 TEST_F(WeightsFile, TakesBf16) {

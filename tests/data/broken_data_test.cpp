@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <random>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -244,6 +245,8 @@ TEST(BrokenTensors, EndInOneLineThatNamesTheFile) {
   const auto good_target = make(dtype::i64, {3});
   auto bad_label = make(dtype::i64, {3});
   bad_label.data<std::int64_t>()[1] = -1;
+  auto nan_pixel = make(dtype::f32, {3, 1, 8, 8});
+  nan_pixel.data<float>()[64 + 8 + 3] = std::numeric_limits<float>::quiet_NaN();
   struct broken_tensors {
     named_tensors tensors;
     const char* wanted;
@@ -259,6 +262,7 @@ TEST(BrokenTensors, EndInOneLineThatNamesTheFile) {
       {{{"input", make(dtype::f32, {0, 1, 8, 8})}, {"target", make(dtype::i64, {0})}}, "holds no samples"},
       {{{"input", make(dtype::f32, {3, 1, 8, 9})}, {"target", good_target}}, "the network takes [3, 1, 8, 8]"},
       {{{"input", good_input}, {"target", bad_label}}, "label -1 at index 1, wanted 0 to 9"},
+      {{{"input", nan_pixel}, {"target", good_target}}, "tensor 'input' holds nan at [1, 0, 1, 3]"},
   };
   for (const auto& broken : cases) {
     SCOPED_TRACE(broken.wanted);

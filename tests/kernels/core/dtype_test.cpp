@@ -60,5 +60,21 @@ TEST(Bf16, EveryValueComesBackAsItWas) {
   }
 }
 
+TEST(F16, EveryValueIsExact) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto value = float_from_f16(static_cast<std::uint16_t>(bits));
+    const int exponent = static_cast<int>(bits >> 10 & 0x1f);
+    const auto fraction = static_cast<float>(bits & 0x3ff);
+    ASSERT_EQ(std::signbit(value), bits >= 0x8000) << bits;
+    if (exponent == 31) {
+      ASSERT_EQ(std::isnan(value), fraction != 0) << bits;
+      ASSERT_EQ(std::isinf(value), fraction == 0) << bits;
+      continue;
+    }
+    const float magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+    ASSERT_EQ(std::abs(value), magnitude) << bits;
+  }
+}
+
 } // namespace
 } // namespace penstock
