@@ -2,6 +2,7 @@
 #include "apps/models/describe.hpp"
 #include "apps/plugins/load_plugin.hpp"
 #include "apps/runner/command_line.hpp"
+#include "apps/runner/say.hpp"
 #include "tools/commands.hpp"
 
 #include <cstdio>
@@ -25,7 +26,7 @@ int models_command(std::span<const std::string> arguments) {
   const auto plugins = apps::load_plugins(plugin_files);
   const auto text =
       name.empty() ? apps::describe_models() : apps::describe_model(apps::find_model(name).build(network));
-  std::fputs(text.c_str(), stdout);
+  apps::say(text);
   return 0;
 }
 

@@ -1,6 +1,7 @@
 // `penstock plan`: from a profile and a cluster to the plan that wins.
 #include "apps/runner/options.hpp"
 #include "apps/runner/output_files.hpp"
+#include "apps/runner/say.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
@@ -57,7 +58,7 @@ int optimizer_copies(const std::string& name) {
   const auto found = copies.find(name);
   if (found != copies.end()) return found->second;
   const std::vector<std::string> known{"sgd", "momentum", "adamw"};
-  throw usage_error("--optimizer: found '" + name.substr(0, 80) + "'" + did_you_mean(name, known) + ", wanted one of " +
+  throw usage_error("--optimizer: found " + in_quotes(name) + did_you_mean(name, known) + ", wanted one of " +
                     join(known, ", "));
 }
 
@@ -105,7 +106,7 @@ int plan_command(std::span<const std::string> arguments) {
     file.write(planner::to_json(plan));
     file.commit();
   }
-  std::fputs(text.c_str(), stdout);
+  apps::say(text);
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include "apps/plugins/load_plugin.hpp"
 #include "apps/runner/network.hpp"
 #include "apps/runner/output_files.hpp"
+#include "apps/runner/say.hpp"
 #include "apps/runner/text_table.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
@@ -130,7 +131,7 @@ int profile_command(std::span<const std::string> arguments) {
     file.write(planner::to_json(measured));
     file.commit();
   }
-  std::printf("%s: %zu layers\n%s", built.description.c_str(), measured.layers.size(), describe(measured).c_str());
+  apps::say(built.description + ": " + std::to_string(measured.layers.size()) + " layers\n" + describe(measured));
   return 0;
 }
 

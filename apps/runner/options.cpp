@@ -115,7 +115,7 @@ void read_choices(app_options& o, const option_texts& t, const command_line& lin
     for (const auto& known : all) {
       if (word == known) return;
     }
-    throw usage_error(option + ": unknown '" + word.substr(0, 80) + "'" + did_you_mean(word, all) + ", wanted " +
+    throw usage_error(option + ": unknown " + in_quotes(word) + did_you_mean(word, all) + ", wanted " +
                       join(all, " or "));
   };
   one_of("--optimizer", o.run.optimizer.name, optimizers);
