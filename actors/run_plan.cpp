@@ -142,7 +142,7 @@ run_plan resolve_run(const run_options& options, const run_inputs& inputs) {
     throw usage_error("batch " + std::to_string(o.batch) + " cannot be split into " + std::to_string(o.microbatches) +
                       " micro-batches; each needs at least one sample");
   if (o.clip_norm > 0 && !plan.dealing.synchronous)
-    throw usage_error("clip-norm needs the gradients of all stages at one version, and " + o.schedule +
+    throw usage_error("--clip-norm needs the gradients of all stages at one version, and " + o.schedule +
                       " never has them together; use a synchronous schedule such as 1f1b");
   if (o.eval_batch == 0) o.eval_batch = o.batch;
   if (!o.recompute.empty() && o.recompute.size() != o.replicas.size())

@@ -1,7 +1,7 @@
 // `penstock plan`: from a profile and a cluster to the plan that wins.
 #include "apps/runner/options.hpp"
 #include "apps/runner/output_files.hpp"
-#include "apps/runner/say.hpp"
+#include "apps/runner/request_fault.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 
 namespace penstock::tools {
 
@@ -34,8 +33,9 @@ void declare(apps::command_line& line, plan_texts& texts, planner::plan_request&
   declare_cluster_options(line, texts.cluster);
   line.whole("--devices", request.devices, 1, "Use no more of them than these [all]");
   line.group("Training");
-  line.whole("--batch", request.batch, 1, "Samples of a minibatch [the profile's largest micro-batch]");
-  line.text("--optimizer", texts.optimizer, "NAME", "sgd, momentum or adamw: what its state takes");
+  line.whole("--batch", request.batch, 1, 1'000'000'000, "Samples of a minibatch [the profile's largest micro-batch]");
+  line.choice("--optimizer", texts.optimizer, {"sgd", "momentum", "adamw"},
+              "sgd, momentum or adamw: what its state takes");
   line.flag("--synchronous", request.synchronous_only, "Only schedules without stale weights");
   line.off("--no-recompute", request.allow_recompute, "Never compute a forward twice to save memory");
   line.group("What is fixed by hand");
@@ -48,18 +48,14 @@ void declare(apps::command_line& line, plan_texts& texts, planner::plan_request&
              "Not cut: a block's name, or FIRST..LAST (repeatable)");
   line.text("--in-flight", request.in_flight, "SPEC", "Credits K: tight, double, full or K0,K1,... [free]");
   line.group("Files and text");
-  line.whole("--graph-samples", texts.graph_samples, 1, "Samples of the minibatches a graph.txt was made with");
+  line.whole("--graph-samples", texts.graph_samples, 1, most_graph_samples,
+             "Samples of the minibatches a graph.txt was made with");
   line.flag("--explain", texts.explain, "Show what was considered, and why it was not taken");
   line.text("-o,--output", texts.output, "FILE", "The plan, JSON");
 }
 
 int optimizer_copies(const std::string& name) {
-  const std::map<std::string, int> copies{{"sgd", 0}, {"momentum", 1}, {"adamw", 2}};
-  const auto found = copies.find(name);
-  if (found != copies.end()) return found->second;
-  const std::vector<std::string> known{"sgd", "momentum", "adamw"};
-  throw usage_error("--optimizer: found " + in_quotes(name) + did_you_mean(name, known) + ", wanted one of " +
-                    join(known, ", "));
+  return name == "adamw" ? 2 : name == "momentum" ? 1 : 0;
 }
 
 planner::plan_request read_request(const plan_texts& texts, planner::plan_request request) {
@@ -95,7 +91,13 @@ int plan_command(std::span<const std::string> arguments) {
   if (!texts.output.empty()) apps::check_output_file("--output", texts.output);
   const auto profile = read_profile(texts.profile, texts.graph_samples);
   const auto cluster = read_cluster_options(texts.cluster);
-  auto plan = planner::make_plan(profile, cluster, request);
+  auto plan = [&] {
+    try {
+      return planner::make_plan(profile, cluster, request);
+    } catch (const std::invalid_argument& fault) {
+      throw usage_error(apps::request_fault(fault.what()));
+    }
+  }();
   if (plan.threads == 0) plan.threads = threads_of(cluster);
   plan.inputs["profile"] = texts.profile;
   plan.inputs["cluster"] = describe(texts.cluster);
@@ -106,7 +108,7 @@ int plan_command(std::span<const std::string> arguments) {
     file.write(planner::to_json(plan));
     file.commit();
   }
-  apps::say(text);
+  std::fputs(text.c_str(), stdout);
   return 0;
 }
 

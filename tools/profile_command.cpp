@@ -2,8 +2,8 @@
 #include "actors/profiler/profile_model.hpp"
 #include "apps/plugins/load_plugin.hpp"
 #include "apps/runner/network.hpp"
+#include "apps/runner/of_option.hpp"
 #include "apps/runner/output_files.hpp"
-#include "apps/runner/say.hpp"
 #include "apps/runner/text_table.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
@@ -19,6 +19,9 @@ namespace penstock::tools {
 
 namespace {
 
+constexpr int most_samples = 1 << 24;
+constexpr int most_workers = 1024;
+
 struct profile_texts {
   std::string model, samples, workers, output;
   std::int64_t batch = 32;
@@ -28,7 +31,7 @@ struct profile_texts {
 std::vector<std::int64_t> sizes_of(const profile_texts& t) {
   std::vector<std::int64_t> sizes;
   if (!t.samples.empty()) {
-    for (const int n : apps::parse_counts("--samples", t.samples, 1))
+    for (const int n : apps::parse_counts("--samples", t.samples, 1, most_samples))
       sizes.push_back(n);
     return sizes;
   }
@@ -98,14 +101,15 @@ int profile_command(std::span<const std::string> arguments) {
   line.group("Model");
   apps::declare_model_options(line, network);
   line.group("What is measured");
-  line.whole("--batch", texts.batch, 1, "Samples of a minibatch; its half, quarter and eighth are measured as well");
+  line.whole("--batch", texts.batch, 1, most_samples,
+             "Samples of a minibatch; its half, quarter and eighth are measured as well");
   line.text("--samples", texts.samples, "N,N,...", "Micro-batch sizes instead");
   line.text("--workers", texts.workers, "N,N,...", "Workers that compute at once [each divisor of the cores]");
-  line.text("--optimizer", options.optimizer.name, "NAME", "sgd or adamw");
+  line.choice("--optimizer", options.optimizer.name, {"sgd", "adamw"}, "sgd or adamw");
   line.real("--momentum", options.optimizer.momentum, 0, 1, "SGD's momentum");
   line.flag("--reference-kernels", options.reference_kernels, "Plain loops instead of oneDNN");
-  line.whole("--warmup", options.warmup, 0, "Passes before any that counts");
-  line.whole("--repeats", options.repeats, 3, "Passes at most of each size");
+  line.whole("--warmup", options.warmup, 0, 1000, "Passes before any that counts");
+  line.whole("--repeats", options.repeats, 3, 100'000, "Passes at most of each size");
   line.real("--seconds", options.seconds, 0, 1e6, "No more passes of one size after this long, but three at least");
   line.group("Files");
   line.text("-o,--output", texts.output, "FILE", "The profile, JSON");
@@ -116,9 +120,10 @@ int profile_command(std::span<const std::string> arguments) {
   if (texts.model.empty()) throw usage_error("profile: wanted a model's name: penstock profile MODEL ...");
   network.model = texts.model;
   options.samples = sizes_of(texts);
-  options.workers =
-      texts.workers.empty() ? actors::useful_worker_counts() : apps::parse_counts("--workers", texts.workers, 1);
-  const auto built = apps::build_network(network, apps::load_plugins(network.plugins));
+  options.workers = texts.workers.empty() ? actors::useful_worker_counts()
+                                          : apps::parse_counts("--workers", texts.workers, 1, most_workers);
+  const auto built =
+      apps::build_network(network, apps::of_option("--plugin", [&] { return apps::load_plugins(network.plugins); }));
   if (!texts.output.empty()) apps::check_output_file("--output", texts.output);
   planner::profile measured;
   {
@@ -131,7 +136,7 @@ int profile_command(std::span<const std::string> arguments) {
     file.write(planner::to_json(measured));
     file.commit();
   }
-  apps::say(built.description + ": " + std::to_string(measured.layers.size()) + " layers\n" + describe(measured));
+  std::printf("%s: %zu layers\n%s", built.description.c_str(), measured.layers.size(), describe(measured).c_str());
   return 0;
 }
 

@@ -57,7 +57,7 @@ planner::plan read_plan(const std::string& file) {
 
 void declare_cluster_options(apps::command_line& line, cluster_texts& texts) {
   line.text("--cluster", texts.file, "FILE", "What it runs on, TOML; or instead:");
-  line.whole("--workers", texts.workers, 1, "Devices of one type on one link [none]");
+  line.whole("--workers", texts.workers, 1, 65'536, "Devices of one type on one link [none]");
   line.text("--bandwidth", texts.bandwidth, "AMOUNT",
             "Of each device, each way: 1.25e9 or 1.25GB/s (bytes), 10Gb/s (bits) [none]");
   line.text("--latency", texts.latency, "TIME", "Of a message: 0.00002 (seconds) or 20us [0]");

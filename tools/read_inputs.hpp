@@ -36,6 +36,8 @@ auto naming(const std::string& file, Check check) {
   }
 }
 
+inline constexpr std::int64_t most_graph_samples = 1'000'000'000; ///< of --graph-samples
+
 /// What a model runs on, as options: a file, or devices of one type on one link.
 struct cluster_texts {
   std::string file;

@@ -2,14 +2,11 @@
 #include "apps/runner/options.hpp"
 #include "apps/runner/text_table.hpp"
 #include "kernels/check.hpp"
-#include "kernels/text.hpp"
-#include "kernels/text_table.hpp"
 #include "planner/check_schedule.hpp"
 #include "planner/draw_timeline.hpp"
 #include "planner/simulate.hpp"
 #include "tools/commands.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -29,7 +26,7 @@ double parse_time(const std::string& option, const std::string& word) {
   double value = 0;
   const auto [rest, fault] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (fault != std::errc{} || rest != word.data() + word.size() || !std::isfinite(value) || value < 0)
-    throw usage_error(option + ": found " + in_quotes(word) + ", wanted numbers of at least 0");
+    throw usage_error(option + ": found '" + word.substr(0, 80) + "', wanted numbers of at least 0");
   return value;
 }
 
@@ -65,15 +62,6 @@ std::string describe(const planner::schedule& s, const planner::simulation& run)
   return apps::text_table(rows);
 }
 
-// What a line has room for beside the names of stage replicas and the two bars.
-int picture_columns(const planner::schedule& s) {
-  constexpr int usual = 110;
-  const auto line = static_cast<int>(std::min<std::size_t>(output_columns(), 1000));
-  const auto name = static_cast<int>(std::string("stage ").size() + std::to_string(s.stages.size()).size());
-  constexpr int replica_and_bars = 6;
-  return line == 0 ? usual : std::clamp(line - name - replica_and_bars, 10, usual);
-}
-
 } // namespace
 
 int schedule_command(std::span<const std::string> arguments) {
@@ -84,14 +72,14 @@ int schedule_command(std::span<const std::string> arguments) {
   apps::command_line line("penstock schedule", "Draws what each stage replica does when, under a virtual clock.");
   line.group("Schedule");
   apps::declare_schedule_options(line, texts);
-  line.whole("--minibatches", minibatches, 1, "Minibatches from start to drain");
+  line.whole("--minibatches", minibatches, 1, 10'000'000, "Minibatches from start to drain");
   line.group("Times of one micro-batch: one number, or one per stage with commas");
   line.text("--forward-time", times.forward, "T", "Forward");
   line.text("--backward-time", times.backward, "T", "Backward");
   line.text("--update-time", times.update, "T", "Update");
   line.text("--send-time", times.send, "T", "Latency between stages, each way");
   line.group("Picture");
-  line.whole("--columns", columns, 10, "Width of the picture [the terminal's, else 110]");
+  line.whole("--columns", columns, 10, 100'000, "Width of the picture [the terminal's, else 110]");
   if (!line.parse(arguments)) {
     std::fputs(line.help_text().c_str(), stdout);
     return 0;
@@ -101,12 +89,13 @@ int schedule_command(std::span<const std::string> arguments) {
   const auto schedule = planner::make_schedule(request);
   if (const auto fault = planner::check_schedule(schedule)) throw error(*fault);
   const auto run = planner::simulate(schedule, read_times(times, schedule.stages.size()));
-  std::printf(
-      "%s: %lld minibatch%s of %d micro-batch%s, bubble %s\n\n%s\n%s", schedule.name.c_str(),
-      static_cast<long long>(minibatches), minibatches == 1 ? "" : "es", schedule.microbatches,
-      schedule.microbatches == 1 ? "" : "es", apps::percent_text(run.bubble(), 1).c_str(),
-      planner::draw_timeline(planner::timeline_of(run), columns > 0 ? columns : picture_columns(schedule)).c_str(),
-      describe(schedule, run).c_str());
+  std::printf("%s: %lld minibatch%s of %d micro-batch%s, bubble %s\n\n%s\n%s", schedule.name.c_str(),
+              static_cast<long long>(minibatches), minibatches == 1 ? "" : "es", schedule.microbatches,
+              schedule.microbatches == 1 ? "" : "es", apps::percent_text(run.bubble(), 1).c_str(),
+              planner::draw_timeline(planner::timeline_of(run),
+                                     columns > 0 ? columns : apps::picture_columns(schedule.stages.size()))
+                  .c_str(),
+              describe(schedule, run).c_str());
   return 0;
 }
 

@@ -1,10 +1,9 @@
 // `penstock simulate`: plays a plan on the machine it was made for, or on another.
 #include "actors/trace/simulated_trace.hpp"
+#include "apps/runner/of_option.hpp"
 #include "apps/runner/output_files.hpp"
-#include "apps/runner/say.hpp"
 #include "apps/runner/text_table.hpp"
 #include "kernels/check.hpp"
-#include "kernels/text.hpp"
 #include "planner/draw_timeline.hpp"
 #include "planner/explore/predict.hpp"
 #include "planner/profile/json_reader.hpp"
@@ -28,7 +27,7 @@ struct simulate_texts {
   std::int64_t graph_samples = 1;
   std::int64_t minibatches = 0;
   std::vector<std::string> stragglers;
-  int columns = 110;
+  int columns = 0;
   bool json = false;
 };
 
@@ -37,7 +36,8 @@ void declare(apps::command_line& line, simulate_texts& texts, planner::machine_o
   line.group("Costs, where they are not the plan's own");
   line.text("--profile", texts.profile, "FILE", "What the layers cost");
   declare_cluster_options(line, texts.cluster);
-  line.whole("--graph-samples", texts.graph_samples, 1, "Samples of the minibatches a graph.txt was made with");
+  line.whole("--graph-samples", texts.graph_samples, 1, most_graph_samples,
+             "Samples of the minibatches a graph.txt was made with");
   line.group("Run");
   line.whole("--minibatches", texts.minibatches, 1, "Minibatches from start to drain [enough for a steady state]");
   line.real("--jitter", options.jitter, 0, 10, "Coefficient of variation of every action's time");
@@ -45,7 +45,7 @@ void declare(apps::command_line& line, simulate_texts& texts, planner::machine_o
   line.texts("--straggler", texts.stragglers, "DEVICE=FACTOR", "Slow one device down (repeatable)");
   line.group("Output");
   line.text("--trace", texts.trace, "FILE", "As of a real run, for `penstock trace`");
-  line.whole("--columns", texts.columns, 10, "Width of the picture");
+  line.whole("--columns", texts.columns, 10, 100'000, "Width of the picture [the terminal's, else 110]");
   line.flag("--json", texts.json, "The figures as JSON instead");
 }
 
@@ -67,7 +67,7 @@ std::string what_is_too_large(const planner::plan& p, const planner::cluster& c)
 planner::plan priced_plan(const simulate_texts& texts, std::string& remark) {
   auto plan = read_plan(texts.plan);
   if (!texts.profile.empty()) {
-    const auto profile = read_profile(texts.profile, texts.graph_samples);
+    const auto profile = apps::of_option("--profile", [&] { return read_profile(texts.profile, texts.graph_samples); });
     const auto cluster = read_cluster_options(texts.cluster);
     plan = naming(texts.plan, [&] { return planner::predict(plan, profile, cluster); });
     remark = what_is_too_large(plan, cluster);
@@ -101,7 +101,7 @@ planner::straggler parse_straggler(const std::string& text, const planner::plan&
       slow.factor = 0;
   }
   if (equals == std::string::npos || slow.factor == 0)
-    throw usage_error("--straggler: found " + in_quotes(text) + ", wanted DEVICE=FACTOR with a factor above 0");
+    throw usage_error("--straggler: found '" + text.substr(0, 80) + "', wanted DEVICE=FACTOR with a factor above 0");
   const auto name = text.substr(0, equals);
   std::string some;
   for (std::size_t s = 0; s < p.stages.size(); ++s)
@@ -110,7 +110,7 @@ planner::straggler parse_straggler(const std::string& text, const planner::plan&
       if (p.stages[s].devices[r] == name) return slow;
       if (some.size() < 60) some += (some.empty() ? "" : ", ") + p.stages[s].devices[r];
     }
-  throw usage_error("--straggler: found " + in_quotes(name) + ", wanted a device of the plan: " + some);
+  throw usage_error("--straggler: found '" + name.substr(0, 80) + "', wanted a device of the plan: " + some);
 }
 
 std::string stage_table(const planner::schedule& s, const planner::machine_run& run, const std::vector<double>& busy) {
@@ -211,15 +211,18 @@ int simulate_command(std::span<const std::string> arguments) {
                                           : run.bytes_sent / static_cast<double>(schedule.minibatches);
   if (!texts.trace.empty()) write_trace(texts.trace, plan, schedule, run);
   if (texts.json) {
-    apps::say(json_of(schedule, run, busy, bubble, bytes));
+    std::fputs(json_of(schedule, run, busy, bubble, bytes).c_str(), stdout);
     return 0;
   }
-  apps::say(describe_stages(plan) + "\n" + schedule.name + ", " + std::to_string(schedule.minibatches) +
-            " minibatches: step " + seconds_text(run.step_seconds) + " (predicted " +
-            seconds_text(plan.predicted->step_seconds) + "), bubble " + apps::percent_text(bubble, 1) + ", " +
-            apps::percent_text(std::max(0.0, run.bubble()), 1) + " with filling and draining; " + bytes_text(bytes) +
-            " a minibatch\n" + remark + "\n" + picture(schedule, run, texts.columns) + "\n" +
-            stage_table(schedule, run, busy));
+  std::printf(
+      "%s\n%s, %lld minibatches: step %s (predicted %s), bubble %s, %s with filling and draining; %s a "
+      "minibatch\n%s\n%s\n%s",
+      describe_stages(plan).c_str(), schedule.name.c_str(), static_cast<long long>(schedule.minibatches),
+      seconds_text(run.step_seconds).c_str(), seconds_text(plan.predicted->step_seconds).c_str(),
+      apps::percent_text(bubble, 1).c_str(), apps::percent_text(std::max(0.0, run.bubble()), 1).c_str(),
+      bytes_text(bytes).c_str(), remark.c_str(),
+      picture(schedule, run, texts.columns > 0 ? texts.columns : apps::picture_columns(schedule.stages.size())).c_str(),
+      stage_table(schedule, run, busy).c_str());
   return 0;
 }
 

@@ -61,7 +61,9 @@ data_pair open_cifar10(const fs::path& folder, const data_options& options) {
     }
   }
   if (!missing.empty()) throw error(folder.string() + ": missing " + join(missing, ", "));
-  return {open_half(folder, "train", train, options), open_half(folder, "test", test, options)};
+  auto training = open_half(folder, "train", train, options);
+  const auto conversion = training->conversion();
+  return {std::move(training), open_half(folder, "test", test, options), conversion};
 }
 
 } // namespace penstock::apps

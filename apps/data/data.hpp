@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/dataset.hpp"
+#include "apps/data/conversion.hpp"
 
 #include <memory>
 
@@ -19,7 +20,8 @@ struct data_options {
 
 struct data_pair {
   std::unique_ptr<actors::dataset> train;
-  std::unique_ptr<actors::dataset> test; ///< null where the specification has none
+  std::unique_ptr<actors::dataset> test;      ///< null where the specification has none
+  std::optional<image_conversion> conversion; ///< of both; none where values are taken as they are
 };
 
 /// Throws usage_error for a specification of the wrong form (with the nearest kind) and penstock::error for files that

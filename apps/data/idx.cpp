@@ -99,8 +99,9 @@ data_pair open_idx(const std::string& kind, const fs::path& folder, const normal
   if (!missing.empty()) {
     throw error(folder.string() + ": missing " + join(missing, ", ") + " (looked for each with and without .gz)");
   }
-  return {open_half(kind, "train", train_images, train_labels, values, options),
-          open_half(kind, "test", test_images, test_labels, values, options)};
+  auto training = open_half(kind, "train", train_images, train_labels, values, options);
+  const auto conversion = training->conversion();
+  return {std::move(training), open_half(kind, "test", test_images, test_labels, values, options), conversion};
 }
 
 } // namespace penstock::apps

@@ -88,6 +88,13 @@ public:
   }
   std::int64_t classes() const override { return classes_; }
   std::string description() const override { return description_; }
+  image_conversion conversion() const {
+    const auto crop = std::to_string(transform_.size());
+    return {transform_.values(), describe_channels(3, transform_.channels()),
+            "bilinear with antialiasing, the shorter side to " + std::to_string(shorter_side()) + ", then the middle " +
+                crop + "x" + crop,
+            augment_ ? "a random " + crop + "x" + crop + " instead of the middle, random flip" : "none"};
+  }
 
   std::int64_t load(const actors::sample_key& key, bool training, float* input) const override {
     check(key.index >= 0 && key.index < size(), "a sample's index lies within its data set");
@@ -99,10 +106,15 @@ public:
   }
 
 private:
+  std::int64_t shorter_side() const {
+    const auto crop = transform_.size();
+    return std::max(crop, static_cast<std::int64_t>(static_cast<double>(crop) / crop_share + 0.5));
+  }
+
   // The shorter side is resized to what the crop is a share of; the longer keeps the picture's form.
   placement place(const rgb_image& image, const actors::sample_key& key, bool random_crop) const {
     const auto crop = transform_.size();
-    const auto shorter = std::max(crop, static_cast<std::int64_t>(static_cast<double>(crop) / crop_share + 0.5));
+    const auto shorter = shorter_side();
     placement where;
     const auto least = std::min(image.height, image.width);
     where.height = shorter * image.height / least;
@@ -149,7 +161,9 @@ data_pair open_image_folder(const fs::path& folder, const data_options& options)
                 std::to_string(options.classes) + " classes");
   }
   data_pair pair;
-  pair.train = open_half("train", train, classes, options);
+  auto training = open_half("train", train, classes, options);
+  pair.conversion = training->conversion();
+  pair.train = std::move(training);
   for (const char* name : {"val", "test"}) {
     if (split && !pair.test && is_folder(folder / name)) pair.test = open_half(name, folder / name, classes, options);
   }

@@ -19,6 +19,17 @@ tensor_spec image_set::input() const {
   return {dtype::f32, {transform_.channels(), transform_.size(), transform_.size()}};
 }
 
+image_conversion image_set::conversion() const {
+  std::string augmentation;
+  const auto add = [&](const std::string& words) { augmentation += (augmentation.empty() ? "" : ", ") + words; };
+  if (augment_ && recipe_.crop_padding > 0)
+    add("random crop out of " + std::to_string(recipe_.crop_padding) + " black pixels on each side");
+  if (augment_ && recipe_.flip) add("random flip");
+  return {transform_.values(), describe_channels(images_.channels, transform_.channels()),
+          describe_resize(images_.height, images_.width, transform_.size()),
+          augmentation.empty() ? "none" : augmentation};
+}
+
 std::int64_t image_set::load(const actors::sample_key& key, bool training, float* input) const {
   check(key.index >= 0 && key.index < size(), "a sample's index lies within its data set");
   auto where = transform_.whole();

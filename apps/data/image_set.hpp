@@ -31,6 +31,7 @@ public:
   std::int64_t classes() const override { return classes_; }
   std::int64_t load(const actors::sample_key& key, bool training, float* input) const override;
   std::string description() const override { return images_.description; }
+  image_conversion conversion() const;
 
 private:
   stored_images images_;

@@ -100,8 +100,9 @@ image_transform::image_transform(std::int64_t source_channels, std::int64_t chan
   if (source_channels == 3 && channels != 3 && channels != 1) {
     throw usage_error("colour images have 3 channels (or 1, made grey), the network takes " + std::to_string(channels));
   }
-  auto mean = values.mean;
-  auto deviation = values.deviation;
+  values_ = values;
+  auto& mean = values_.mean;
+  auto& deviation = values_.deviation;
   if (source_channels == 3 && channels == 1) {
     mean = {luma[0] * mean[0] + luma[1] * mean[1] + luma[2] * mean[2]};
     deviation = {luma[0] * deviation[0] + luma[1] * deviation[1] + luma[2] * deviation[2]};

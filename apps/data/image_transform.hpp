@@ -59,6 +59,8 @@ public:
 
   std::int64_t channels() const { return channels_; }
   std::int64_t size() const { return size_; }
+  /// As applied: one mean and deviation where grey is repeated or made, else three.
+  const normalization& values() const { return values_; }
 
   /// The whole image resized to size x size.
   placement whole() const { return {size_, size_}; }
@@ -69,6 +71,7 @@ private:
   std::int64_t source_channels_;
   std::int64_t channels_;
   std::int64_t size_;
+  normalization values_;
   std::vector<float> scale_; // output = pixel * scale + offset
   std::vector<float> offset_;
 };

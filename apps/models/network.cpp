@@ -10,10 +10,7 @@ namespace penstock::apps {
 
 namespace {
 
-constexpr std::int64_t largest_image = 4096;
-constexpr std::int64_t most_classes = 1'000'000;
 constexpr std::int64_t most_channels = 64;
-constexpr double widest = 16;
 
 void check_range(const std::string& name, const char* what, std::int64_t value, std::int64_t most) {
   if (value < 1 || value > most) {

@@ -7,6 +7,10 @@
 
 namespace penstock::apps {
 
+inline constexpr std::int64_t largest_image = 4096; ///< pixels a side
+inline constexpr std::int64_t most_classes = 1'000'000;
+inline constexpr double widest = 16; ///< model_options::width
+
 struct model_options {
   std::int64_t image_size = 0; ///< 0: the model's own default
   std::int64_t classes = 10;

@@ -3,7 +3,6 @@
 
 #include "actors/digest.hpp"
 #include "apps/runner/routes_text.hpp"
-#include "apps/runner/say.hpp"
 #include "apps/runner/signals.hpp"
 #include "kernels/check.hpp"
 #include "kernels/device.hpp"
@@ -17,6 +16,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 
 namespace penstock::apps {
@@ -144,7 +144,7 @@ void app_job::watch() {
     if (now - since < grace) continue;
     const int signalled = go_on_without(*cause); // no flush: who holds the stream may be what hangs
     if (signalled != 0) std::_Exit(signalled);
-    if (is_first() && !over_) complain("penstock", cause->text);
+    if (is_first() && !over_) std::fprintf(stderr, "penstock: %s\n", cause->text.c_str());
     std::_Exit(1);
   }
 }
@@ -159,9 +159,10 @@ int app_job::go_on_without(const transport::job_failure& cause) {
   if (lost.front() <= 0 || std::ranges::binary_search(lost, where_.rank)) return 0;
   if (signal_guard::exit_code() != 0) return signal_guard::exit_code(); // it was to end anyway
   if (is_first())
-    complain("penstock", fmt::format("{}; going on with {} processes", cause.text, where_.size - lost.size()));
+    std::fprintf(stderr, "penstock: %s; going on with %d processes\n", cause.text.c_str(),
+                 where_.size - static_cast<int>(lost.size()));
   if (const auto reason = start_anew(recipe_, lost); !reason.empty())
-    complain("penstock", "cannot start anew: " + reason);
+    std::fprintf(stderr, "penstock: cannot start anew: %s\n", reason.c_str());
   return signal_guard::exit_code();
 }
 

@@ -21,6 +21,10 @@ namespace {
 
 constexpr const char* version = "penstock " PENSTOCK_VERSION;
 
+std::string shortened(const std::string& text) {
+  return text.size() <= 80 ? text : text.substr(0, 77) + "...";
+}
+
 template <class T>
 std::string number_text(T value) {
   std::array<char, 64> text{};
@@ -37,12 +41,18 @@ std::string range_text(std::int64_t least, std::int64_t most) {
 }
 
 std::string range_text(double least, double most) {
-  return std::isfinite(most) ? "a number from " + number_text(least) + " to " + number_text(most)
-                             : "a number of at least " + number_text(least);
+  constexpr double without_limit = 1e30; // a float's or a double's largest says nothing to a person
+  return most < without_limit ? "a number from " + number_text(least) + " to " + number_text(most)
+                              : "a number of at least " + number_text(least);
+}
+
+// "-n,--np" goes by its long name.
+std::string long_name(const std::string& option) {
+  return option.substr(option.rfind(',') + 1);
 }
 
 [[noreturn]] void refuse(const std::string& option, const std::string& found, const std::string& wanted) {
-  throw usage_error(option + ": found " + in_quotes(found) + ", wanted " + wanted);
+  throw usage_error(option + ": found '" + shortened(found) + "', wanted " + wanted);
 }
 
 // The whole text must be the number.
@@ -62,6 +72,7 @@ struct command_line::implementation {
     std::function<void(const std::string&)> assign; // of one given value
     std::function<std::string()> json;
     bool is_switch = false;
+    bool takes_text = true; // and not numbers, which say better what they want
   };
 
   // "Stages [1]": the help's own words, and the variable's first value only means that nothing was given.
@@ -94,7 +105,7 @@ struct command_line::implementation {
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->allow_extra_args(false);
     if (!shown.empty() && !says_default(help)) option->default_str(shown);
     b.option = option;
-    b.name = name.substr(name.rfind(',') + 1); // "-o,--output" goes by its long name
+    b.name = long_name(name);
     bindings.push_back(std::move(b));
     return option;
   }
@@ -124,8 +135,9 @@ struct command_line::implementation {
     for (const auto& b : bindings) {
       if (b.is_switch) continue;
       for (const auto& value : b.option->results()) {
+        if (value.empty() && b.takes_text) throw usage_error(b.name + ": found '', wanted a value");
         if (std::find(names.begin(), names.end(), value) != names.end())
-          throw usage_error(b.name + ": a value is missing before " + in_quotes(value) + "");
+          throw usage_error(b.name + ": a value is missing before '" + value + "'");
       }
     }
   }
@@ -142,10 +154,10 @@ struct command_line::implementation {
     for (const auto& word : words) {
       if (!word.starts_with("-")) continue;
       const auto name = word.substr(0, word.find('='));
-      throw usage_error("unknown option " + in_quotes(name) + hint(name) + "; --help lists all");
+      throw usage_error("unknown option '" + shortened(name) + "'" + hint(name) + "; --help lists all");
     }
     if (words.front() == "help") throw usage_error("unexpected argument 'help' (did you mean '--help'?)");
-    throw usage_error("unexpected argument " + in_quotes(words.front()) + "; --help lists what there is");
+    throw usage_error("unexpected argument '" + shortened(words.front()) + "'; --help lists what there is");
   }
 };
 
@@ -178,6 +190,18 @@ void command_line::text(const std::string& option, std::string& value, const std
               [&value] { return value.empty() ? std::string("null") : nlohmann::json(value).dump(); }});
 }
 
+void command_line::choice(const std::string& option, std::string& value, const std::vector<std::string>& words,
+                          const std::string& help) {
+  const auto wanted = join(std::span(words).first(words.size() - 1), ", ") + " or " + words.back();
+  const auto assign = [=, &value](const std::string& word) {
+    if (std::find(words.begin(), words.end(), word) == words.end())
+      throw usage_error(option + ": found '" + shortened(word) + "'" + did_you_mean(word, words) + ", wanted " +
+                        wanted);
+    value = word;
+  };
+  self_->add(option, "NAME", value, help, {nullptr, option, assign, [&value] { return nlohmann::json(value).dump(); }});
+}
+
 void command_line::texts(const std::string& option, std::vector<std::string>& values, const std::string& placeholder,
                          const std::string& help) {
   auto* added = self_->add(option, placeholder, "", help,
@@ -197,29 +221,30 @@ void command_line::off(const std::string& option, bool& value, const std::string
 void command_line::add_whole(const std::string& option, std::int64_t least, std::int64_t most,
                              const std::function<void(std::int64_t)>& set, const std::function<std::string()>& get,
                              const std::string& help) {
-  const auto assign = [=](const std::string& text) {
+  const auto assign = [=, name = long_name(option)](const std::string& text) {
     std::int64_t value = 0;
     const auto fault = parse_number(text, value);
     if (fault == std::errc::result_out_of_range || (fault == std::errc{} && value > most))
-      refuse(option, text, range_text(least, most));
-    if (fault != std::errc{} || value < least) refuse(option, text, range_text(least));
+      refuse(name, text, range_text(least, most));
+    if (fault != std::errc{} || value < least) refuse(name, text, range_text(least));
     set(value);
   };
-  self_->add(option, "N", get(), help, {nullptr, option, assign, implementation::json_number(get, help)});
+  self_->add(option, "N", get(), help, {nullptr, option, assign, implementation::json_number(get, help), false, false});
 }
 
 void command_line::add_real(const std::string& option, double least, double most,
                             const std::function<void(double)>& set, const std::function<double()>& get,
                             const std::string& help) {
-  const auto assign = [=](const std::string& text) {
+  const auto assign = [=, name = long_name(option)](const std::string& text) {
     double value = 0;
     if (parse_number(text, value) != std::errc{} || !std::isfinite(value) || value < least || value > most)
-      refuse(option, text, range_text(least, most));
+      refuse(name, text, range_text(least, most));
     set(value);
   };
   // Floats are shown with a float's digits: 0.1 and not 0.100000001.
   const auto shown = [get] { return number_text(static_cast<float>(get())); };
-  self_->add(option, "X", shown(), help, {nullptr, option, assign, implementation::json_number(shown, help)});
+  self_->add(option, "X", shown(), help,
+             {nullptr, option, assign, implementation::json_number(shown, help), false, false});
 }
 
 bool command_line::parse(std::span<const std::string> arguments) {

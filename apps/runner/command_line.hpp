@@ -1,6 +1,7 @@
 // The command line of a program, as plain declarations. CLI11, which compiles slowly, is seen by the .cpp alone.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -14,7 +15,8 @@
 namespace penstock::apps {
 
 /// Declares options ("--batch", or with a short name before: "-o,--output"), each bound to a variable that holds its
-/// default and must outlive this object. A later use of an option wins over an earlier one. Help that ends with
+/// default and must outlive this object. No option takes an empty value. A later use of an option wins over an earlier
+/// one. Help that ends with
 /// "[words]" says the default in words; then the variable's first value means that nothing was given.
 class command_line {
 public:
@@ -30,6 +32,9 @@ public:
   void text(const std::string& option, std::string& value, const std::string& placeholder, const std::string& help);
   void texts(const std::string& option, std::vector<std::string>& values, const std::string& placeholder,
              const std::string& help); ///< may be given several times
+  /// One of `words`.
+  void choice(const std::string& option, std::string& value, const std::vector<std::string>& words,
+              const std::string& help);
   void flag(const std::string& option, bool& value, const std::string& help);
   /// A switch that turns something off: `value` becomes false.
   void off(const std::string& option, bool& value, const std::string& help);
@@ -39,6 +44,10 @@ public:
     const auto most = std::in_range<std::int64_t>(std::numeric_limits<T>::max())
                           ? static_cast<std::int64_t>(std::numeric_limits<T>::max())
                           : std::numeric_limits<std::int64_t>::max();
+    whole(option, value, least, most, help);
+  }
+  template <std::integral T>
+  void whole(const std::string& option, T& value, std::int64_t least, std::int64_t most, const std::string& help) {
     add_whole(
         option, least, most, [&value](std::int64_t v) { value = static_cast<T>(v); },
         [&value] { return std::to_string(value); }, help);
@@ -46,8 +55,8 @@ public:
   template <std::floating_point T>
   void real(const std::string& option, T& value, double least, double most, const std::string& help) {
     add_real(
-        option, least, most, [&value](double v) { value = static_cast<T>(v); },
-        [&value] { return static_cast<double>(value); }, help);
+        option, least, std::min(most, static_cast<double>(std::numeric_limits<T>::max())),
+        [&value](double v) { value = static_cast<T>(v); }, [&value] { return static_cast<double>(value); }, help);
   }
 
   /// Returns true when the program should go on, false when help or the version was asked for, which is then in

@@ -3,6 +3,7 @@
 
 #include "apps/plugins/load_plugin.hpp"
 #include "apps/runner/data_facts.hpp"
+#include "apps/runner/of_option.hpp"
 #include "kernels/check.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@ namespace {
 // What the command line leaves open, the data set decides, and else the model.
 model_options complete_options(const app_options& o, const model_entry& entry) {
   auto network = o.network;
-  const auto facts = facts_of(o.data);
+  const auto facts = of_option("--data", [&] { return facts_of(o.data); });
   if (facts.image_size != 0 && network.image_size != 0 && facts.image_size != network.image_size)
     throw usage_error(
         fmt::format("--image-size: found {}, wanted the {} of {}", network.image_size, facts.image_size, o.data));
@@ -33,13 +34,27 @@ std::string describe_options(const app_options& o, const model& net, const model
   return text + describe_replacements(o.replace_layers);
 }
 
+// A layer that has no pixels left says so; who gave the size looks for its option. Below the least, a model of a
+// plug-in may well go on.
+model build_of_size(const model_entry& entry, const model_options& network) {
+  try {
+    return entry.build(network);
+  } catch (const usage_error& fault) {
+    if (network.image_size >= entry.minimum_image_size) throw;
+    throw usage_error(fmt::format("--image-size: found {}, wanted at least the {} of {} ({})", network.image_size,
+                                  entry.minimum_image_size, entry.name, fault.what()));
+  }
+}
+
 } // namespace
 
 built_network build_network(const app_options& options, const plugin_registry& plugins) {
   const auto& entry = find_model(options.model);
   built_network built;
   built.network = complete_options(options, entry);
-  built.net = std::make_shared<const model>(apply_plugins(entry.build(built.network), options.replace_layers, plugins));
+  const auto plain = build_of_size(entry, built.network);
+  built.net = std::make_shared<const model>(
+      of_option("--replace-layer", [&] { return apply_plugins(plain, options.replace_layers, plugins); }));
   built.description = describe_options(options, *built.net, built.network);
   return built;
 }

@@ -1,6 +1,7 @@
 // Declares the options of every app, grouped as --help shows them, and checks how they fit together.
 #include "apps/runner/options.hpp"
 
+#include "apps/runner/of_option.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 
@@ -12,6 +13,11 @@ namespace penstock::apps {
 namespace {
 
 constexpr double unlimited = HUGE_VAL;
+// Far beyond any run; keep sums of steps and bytes from overflowing.
+constexpr std::int64_t most_steps = 1'000'000'000'000;
+constexpr std::int64_t most_epochs = 1'000'000'000;
+constexpr std::int64_t most_samples = 100'000'000;
+constexpr std::int64_t most_threads = 1024;
 
 // Options that are words until they are checked.
 struct option_texts {
@@ -36,44 +42,47 @@ void declare_data(command_line& line, app_options& o) {
             "fashion-mnist:DIR, idx:DIR, cifar10:DIR, imagefolder:DIR, tensors:FILE.safetensors or synthetic");
   declare_model_options(line, o);
   line.off("--no-augment", o.augment, "No random crop and flip");
-  line.whole("--synthetic-samples", o.synthetic_samples, 1, "Training samples of synthetic data");
+  line.whole("--synthetic-samples", o.synthetic_samples, 1, most_samples, "Training samples of synthetic data");
 }
 
 void declare_pipeline(command_line& line, app_options& o, option_texts& t) {
   line.group("Pipeline");
   declare_schedule_options(line, t.schedule);
-  line.text("--cuts", t.cuts, "LAYER,...", "Layers at which stages 1, 2, ... begin [balanced]");
+  line.text("--cuts", t.cuts, "LAYER,...",
+            "Layers at which stages 1, 2, ... begin [balanced]; give the stage count too");
   line.text("--recompute", o.recompute, "STAGES",
             "Stages that drop activations and compute them again in backward: none, all or S,S,...");
   line.text("--plan", o.plan.source, "FILE|auto",
             "A plan of `penstock plan`; auto: profile, plan and run (what is given above is kept)");
   line.text("--cluster", o.plan.cluster, "FILE", "For --plan auto: the devices to plan for [this machine's cores]");
-  line.whole("--workers", o.plan.workers, 1, "For --plan auto: workers at most [cores]");
+  line.whole("--workers", o.plan.workers, 1, most_threads, "For --plan auto: workers at most [cores]");
   line.texts("--keep-together", o.plan.keep_together, "LAYERS",
              "For --plan auto: layers that no cut may part: a block's name or FIRST..LAST (repeatable)");
   line.text("--save-plan", o.plan.save, "FILE", "For --plan auto: write the plan found");
-  line.text("--executor", t.executor, "NAME", "actors, or oracle: the same schedule in one thread, without actors");
-  line.whole("--threads", o.run.threads, 1, "Compute threads per worker [cores / workers]");
-  line.whole("--loader-threads", o.run.loader_threads, 1, "Threads that load and decode samples");
+  line.choice("--executor", t.executor, {"actors", "oracle"},
+              "actors, or oracle: the same schedule in one thread, without actors");
+  line.whole("--threads", o.run.threads, 1, most_threads, "Compute threads per worker [cores / workers]");
+  line.whole("--loader-threads", o.run.loader_threads, 1, most_threads, "Threads that load and decode samples");
   line.real("--stall-timeout", o.run.stall_seconds, 0.001, 1e9, "Seconds without progress that end the run");
   line.flag("--reference-kernels", o.run.reference_kernels, "Plain loops instead of oneDNN");
 }
 
 void declare_on_loss(command_line& line, job_options& job) {
-  line.text("--on-loss", job.on_loss, "WHAT",
-            "When a process is lost: end, or shrink: the others go on from the last checkpoint");
+  line.choice("--on-loss", job.on_loss, {"end", "shrink"},
+              "When a process is lost: end, or shrink: the others go on from the last checkpoint");
 }
 
 void declare_training(command_line& line, app_options& o, option_texts& t) {
   auto& run = o.run;
   line.group("Training");
-  line.whole("--batch", run.batch, 1, "Samples of a minibatch");
-  line.whole("--epochs", run.epochs, 1, "Times through the data");
-  line.whole("--steps", run.steps, 1, "Stop after this many minibatches, whatever the epochs [no limit]");
-  line.text("--optimizer", run.optimizer.name, "NAME", "sgd or adamw");
+  line.whole("--batch", run.batch, 1, most_samples, "Samples of a minibatch");
+  line.whole("--epochs", run.epochs, 1, most_epochs, "Times through the data");
+  line.whole("--steps", run.steps, 1, most_steps, "Stop after this many minibatches, whatever the epochs [no limit]");
+  line.choice("--optimizer", run.optimizer.name, {"sgd", "adamw"}, "sgd or adamw");
   line.real("--lr", run.lr.base, 0, unlimited, "Learning rate (adamw: 0.001 unless given)");
   line.text("--lr-schedule", t.lr_schedule, "SPEC",
-            "constant, step:every=N,gamma=X, cosine or polynomial:power=X; add warmup=N, final=X");
+            "constant, step:every=N,gamma=X, cosine or polynomial:power=X; add warmup=N (minibatches), and to the "
+            "last two final=X (a fraction of --lr)");
   line.real("--momentum", run.optimizer.momentum, 0, 1, "SGD's momentum");
   line.flag("--nesterov", run.optimizer.nesterov, "Nesterov momentum");
   line.real("--weight-decay", run.optimizer.weight_decay, 0, unlimited, "Weight decay");
@@ -89,8 +98,9 @@ void declare_training(command_line& line, app_options& o, option_texts& t) {
 void declare_outputs(command_line& line, app_options& o, option_texts& t) {
   auto& run = o.run;
   line.group("Evaluation");
-  line.whole("--eval-every", run.eval_every, -1, "Epochs between evaluations; 0: at the end only, -1: never");
-  line.whole("--eval-batch", run.eval_batch, 1, "Samples of an evaluation's minibatch [--batch]");
+  line.whole("--eval-every", run.eval_every, -1, most_epochs,
+             "Epochs between evaluations; 0: at the end only, -1: never");
+  line.whole("--eval-batch", run.eval_batch, 1, most_samples, "Samples of an evaluation's minibatch [--batch]");
   line.flag("--eval-only", run.eval_only, "Evaluate, do not train");
   line.group("Files");
   line.text("--weights", t.weights, "FILE", "Initial weights (safetensors, torchvision's names)");
@@ -99,7 +109,7 @@ void declare_outputs(command_line& line, app_options& o, option_texts& t) {
   line.text("--save-weights", t.save_weights, "FILE", "Weights at the end");
   line.text("--save-gradients", t.save_gradients, "FILE", "Gradients of the first update");
   line.text("--checkpoint", t.checkpoint, "DIR", "Checkpoint at the end, on SIGUSR1, SIGINT and SIGTERM");
-  line.whole("--checkpoint-every", run.checkpoint_every, 1, "And every so many minibatches [not]");
+  line.whole("--checkpoint-every", run.checkpoint_every, 1, most_steps, "And every so many minibatches [not]");
   line.flag("--resume", run.resume, "Go on from the last complete checkpoint in --checkpoint");
   line.text("--trace", t.trace, "FILE", "Trace of every actor (read it with `penstock trace`, or the Perfetto UI)");
   line.text("--metrics", t.metrics, "FILE", "Metrics, one JSON object a line");
@@ -109,31 +119,18 @@ void declare_outputs(command_line& line, app_options& o, option_texts& t) {
 }
 
 void read_choices(app_options& o, const option_texts& t, const command_line& line) {
-  const std::vector<std::string> optimizers{"sgd", "adamw"};
-  const std::vector<std::string> executors{"actors", "oracle"};
-  const auto one_of = [](const std::string& option, const std::string& word, const std::vector<std::string>& all) {
-    for (const auto& known : all) {
-      if (word == known) return;
-    }
-    throw usage_error(option + ": unknown " + in_quotes(word) + did_you_mean(word, all) + ", wanted " +
-                      join(all, " or "));
-  };
-  one_of("--optimizer", o.run.optimizer.name, optimizers);
-  one_of("--executor", t.executor, executors);
-  one_of("--transport", o.job.transport, {"auto", "shm", "tcp"});
-  one_of("--on-loss", o.job.on_loss, {"end", "shrink"});
   o.run.executor = t.executor == "oracle" ? actors::executor_kind::oracle : actors::executor_kind::actors;
   const auto base = !line.given("--lr") && o.run.optimizer.name == "adamw" ? 0.001F : o.run.lr.base;
-  o.run.lr = parse_lr_schedule(t.lr_schedule);
+  o.run.lr = of_option("--lr-schedule", [&] { return parse_lr_schedule(t.lr_schedule); });
   o.run.lr.base = base;
 }
 
 void read_pipeline(app_options& o, option_texts& t) {
   if (!t.cuts.empty()) o.cuts = parse_words("--cuts", t.cuts);
+  if (t.schedule.stages == 0 && t.schedule.replicas.empty() && !o.cuts.empty())
+    t.schedule.stages = static_cast<std::int64_t>(o.cuts.size()) + 1;
   if (o.plan.source == "auto") { // what is given is what the plan must keep; how many stages it has is not known yet
     o.plan.in_flight = std::exchange(t.schedule.in_flight, "");
-    if (t.schedule.stages == 0 && t.schedule.replicas.empty() && !o.cuts.empty())
-      t.schedule.stages = static_cast<std::int64_t>(o.cuts.size()) + 1;
     o.plan.stages = static_cast<int>(t.schedule.stages);
   }
   const auto request = read_schedule_options(t.schedule);
@@ -221,7 +218,8 @@ void declare_job_options(command_line& line, job_options& job) {
   line.whole("--rank", job.rank, 0, "Of this process [the launcher's]");
   line.whole("--world-size", job.processes, 1, "Processes of the job [the launcher's, else 1]");
   line.text("--master", job.master, "HOST:PORT", "Where rank 0 listens [the launcher's]");
-  line.text("--transport", job.transport, "NAME", "For tensors: auto (shared memory inside a host), shm or tcp");
+  line.choice("--transport", job.transport, {"auto", "shm", "tcp"},
+              "For tensors: auto (shared memory inside a host), shm or tcp");
   line.text("--net-devices", job.devices, "DEV,...", "For tensors between hosts [loopback, or what leads to rank 0]");
   line.flag("--ucx-poll", job.poll, "Spin for messages instead of sleeping: for a core to spare");
   line.real("--join-timeout", job.join_seconds, 0.1, 86400, "Seconds until all processes must be there");
@@ -229,9 +227,9 @@ void declare_job_options(command_line& line, job_options& job) {
 }
 
 void declare_model_options(command_line& line, app_options& o) {
-  line.whole("--image-size", o.network.image_size, 1, size_help(o.model));
-  line.whole("--classes", o.network.classes, 1, "Classes [what the data set has]");
-  line.real("--width", o.network.width, 1e-6, 64, "Scales every channel and hidden size");
+  line.whole("--image-size", o.network.image_size, 1, largest_image, size_help(o.model));
+  line.whole("--classes", o.network.classes, 1, most_classes, "Classes [what the data set has]");
+  line.real("--width", o.network.width, 1e-6, widest, "Scales every channel and hidden size");
   line.real("--dropout", o.network.dropout, 0, 1, "Dropout rate [the model's own]");
   line.texts("--plugin", o.plugins, "FILE", "Load a plug-in (repeatable)");
   line.texts("--replace-layer", o.replace_layers, "WHAT=LAYER[:OPTIONS]",

@@ -5,6 +5,7 @@
 #include "apps/models/registry.hpp"
 #include "apps/runner/command_line.hpp"
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -72,8 +73,10 @@ void declare_job_options(command_line& line, job_options& job);
 /// Geometry of the model and its plug-ins, shared by the apps and `penstock profile`.
 void declare_model_options(command_line& line, app_options& o);
 
-/// The numbers of "1,2,1". Throws usage_error naming `option` and the part that is no whole number of at least `least`.
-std::vector<int> parse_counts(const std::string& option, const std::string& text, int least);
+/// The numbers of "1,2,1". Throws usage_error naming `option` and the part that is no whole number from `least` to
+/// `most`.
+std::vector<int> parse_counts(const std::string& option, const std::string& text, int least,
+                              int most = std::numeric_limits<int>::max());
 
 /// The words of "conv2,fc1". Throws usage_error naming `option` for an empty one.
 std::vector<std::string> parse_words(const std::string& option, const std::string& text);

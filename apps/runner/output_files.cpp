@@ -45,6 +45,7 @@ void check_output_file(const std::string& option, const fs::path& file) {
   if (!fs::exists(folder, ignored)) refuse(option, file, "there is no folder " + folder.string());
   if (!fs::is_directory(folder, ignored)) refuse(option, file, folder.string() + " is not a folder");
   if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored)) return; // a device or pipe says for itself
+  if (std::error_code reason; !fs::exists(file, reason) && reason) refuse(option, file, reason.message()); // too long
   if (fs::exists(file, ignored) && ::access(file.c_str(), W_OK) != 0) refuse(option, file, std::strerror(errno));
   probe_folder(option, file, folder);
 }

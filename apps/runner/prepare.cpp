@@ -7,6 +7,7 @@
 #include "apps/runner/apply_plan.hpp"
 #include "apps/runner/auto_plan.hpp"
 #include "apps/runner/network.hpp"
+#include "apps/runner/of_option.hpp"
 #include "apps/runner/output_files.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
@@ -33,15 +34,26 @@ std::vector<int> cut_indices(const std::vector<std::string>& cuts, const model& 
   for (const auto& cut : cuts) {
     const auto found = std::find(names.begin(), names.end(), cut);
     if (found == names.end())
-      throw usage_error("--cuts: " + net.name() + " has no layer " + in_quotes(cut) + did_you_mean(cut, names));
+      throw usage_error("--cuts: " + net.name() + " has no layer '" + cut.substr(0, 80) + "'" +
+                        did_you_mean(cut, names));
     indices.push_back(static_cast<int>(found - names.begin()));
-    if (indices.back() == 0)
-      throw usage_error("--cuts: " + in_quotes(cut) + " is the first layer, nothing would be before it");
+    if (indices.back() == 0) throw usage_error("--cuts: '" + cut + "' is the first layer, nothing would be before it");
     if (indices.size() > 1 && indices.back() <= indices[indices.size() - 2])
-      throw usage_error("--cuts: " + in_quotes(cut) + " does not come after '" +
+      throw usage_error("--cuts: '" + cut + "' does not come after '" +
                         names[static_cast<std::size_t>(indices[indices.size() - 2])] + "' in " + net.name());
   }
   return indices;
+}
+
+// Who asks for more threads than cores may mean it, or has mistyped.
+std::string crowd_note(const actors::run_options& run, const actors::placement& where, int rank) {
+  int workers = 0;
+  for (const auto& of_stage : where.rank_of)
+    workers += static_cast<int>(std::count(of_stage.begin(), of_stage.end(), rank));
+  const int cores = usable_cores();
+  if (run.threads <= 0 || std::int64_t{workers} * run.threads <= cores) return "";
+  return fmt::format("note: --threads {}: {} compute threads take turns on {} core{}", run.threads,
+                     std::int64_t{workers} * run.threads, cores, cores == 1 ? "" : "s");
 }
 
 void check_stages(const app_options& o, const model& net) {
@@ -62,6 +74,7 @@ void take_data(const app_options& o, prepared_run& run) {
   run.inputs.test = run.data.test.get();
   run.notes.push_back(run.data.train->description());
   if (run.data.test) run.notes.push_back(run.data.test->description());
+  if (run.data.conversion) run.notes.push_back("images: " + describe(*run.data.conversion));
   if (!o.data_given) run.notes.emplace_back("no --data given: the images are synthetic");
   if (run.inputs.test == nullptr && o.run.eval_only) {
     run.inputs.test = run.inputs.train;
@@ -193,13 +206,15 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   check_stages(o, *net);
   if (job == nullptr || job->is_first()) check_weights_file(o.run.weights);
   const auto& dims = net->value(net->input()).spec.dims;
-  run.data = open_data({.spec = o.data,
-                        .image_size = network.image_size,
-                        .channels = dims.at(1),
-                        .classes = network.classes,
-                        .seed = o.run.seed,
-                        .augment = o.augment,
-                        .synthetic_samples = o.synthetic_samples});
+  run.data = of_option("--data", [&, size = network.image_size, classes = network.classes] {
+    return open_data({.spec = o.data,
+                      .image_size = size,
+                      .channels = dims.at(1),
+                      .classes = classes,
+                      .seed = o.run.seed,
+                      .augment = o.augment,
+                      .synthetic_samples = o.synthetic_samples});
+  });
   if (const auto note = quota_note(); !note.empty()) run.notes.push_back(note);
   settle_pipeline(o, description, job, say, net, run);
   run.inputs.model_options = std::move(description);
@@ -212,6 +227,12 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
     const auto where = placement_of(job->ranks().size(), run.options);
     for (int rank = 0; rank < where.ranks; ++rank)
       if (where.is_idle(rank)) run.notes.push_back(fmt::format("the plan has nothing to do for rank {}", rank));
+  }
+  if (o.run.threads > 0) {
+    const int ranks = job != nullptr ? job->ranks().size() : 1;
+    const auto note =
+        crowd_note(run.options, placement_of(ranks, run.options), job != nullptr ? job->ranks().rank() : 0);
+    if (!note.empty()) run.notes.push_back(note);
   }
   const auto samples = run.data.train->size();
   run.steps_per_epoch = samples / o.run.batch + (samples % o.run.batch != 0 ? 1 : 0);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <stdexcept>
 
 namespace penstock::apps {
@@ -13,21 +14,20 @@ namespace {
 
 // More than any machine has; keeps a mistyped number from asking for all memory.
 constexpr std::int64_t most_stages = 4096;
+constexpr std::int64_t most_microbatches = 1'000'000;
+constexpr int most_replicas = 32'767; // of a stage
 
 void check_schedule_name(const std::string& name) {
   const auto names = planner::schedule_names();
   if (std::find(names.begin(), names.end(), name) == names.end())
-    throw usage_error("--schedule: unknown schedule " + in_quotes(name) + did_you_mean(name, names) +
+    throw usage_error("--schedule: unknown schedule '" + name.substr(0, 80) + "'" + did_you_mean(name, names) +
                       ", wanted one of " + join(names, ", "));
 }
 
 std::vector<int> replica_list(const schedule_texts& texts) {
-  if (texts.stages > most_stages)
-    throw usage_error("--stages: found " + std::to_string(texts.stages) + ", wanted at most " +
-                      std::to_string(most_stages));
   if (texts.replicas.empty())
     return std::vector<int>(static_cast<std::size_t>(std::max<std::int64_t>(texts.stages, 1)), 1);
-  auto replicas = parse_counts("--replicas", texts.replicas, 1);
+  auto replicas = parse_counts("--replicas", texts.replicas, 1, most_replicas);
   if (texts.stages != 0 && texts.stages != static_cast<std::int64_t>(replicas.size()))
     throw usage_error("--replicas: found " + std::to_string(replicas.size()) + " counts ('" + texts.replicas +
                       "'), wanted " + std::to_string(texts.stages) + ", one per stage of --stages");
@@ -42,20 +42,23 @@ std::vector<std::string> parse_words(const std::string& option, const std::strin
     const auto to = std::min(text.find(',', from), text.size());
     words.push_back(text.substr(from, to - from));
     if (words.back().empty())
-      throw usage_error(option + ": found " + in_quotes(text) + ", wanted words with single commas between");
+      throw usage_error(option + ": found '" + text.substr(0, 80) + "', wanted words with single commas between");
     from = to + 1;
   }
   return words;
 }
 
-std::vector<int> parse_counts(const std::string& option, const std::string& text, int least) {
+std::vector<int> parse_counts(const std::string& option, const std::string& text, int least, int most) {
   std::vector<int> counts;
   for (const auto& word : parse_words(option, text)) {
     int count = 0;
     const auto [rest, fault] = std::from_chars(word.data(), word.data() + word.size(), count);
-    if (fault != std::errc{} || rest != word.data() + word.size() || count < least)
-      throw usage_error(option + ": found " + in_quotes(word) + ", wanted whole numbers of at least " +
-                        std::to_string(least) + " with commas between");
+    if (fault != std::errc{} || rest != word.data() + word.size() || count < least || count > most)
+      throw usage_error(option + ": found '" + word.substr(0, 80) + "', wanted whole numbers " +
+                        (most == std::numeric_limits<int>::max()
+                             ? "of at least " + std::to_string(least)
+                             : "from " + std::to_string(least) + " to " + std::to_string(most)) +
+                        " with commas between");
     counts.push_back(count);
   }
   return counts;
@@ -63,9 +66,10 @@ std::vector<int> parse_counts(const std::string& option, const std::string& text
 
 void declare_schedule_options(command_line& line, schedule_texts& texts) {
   line.text("--schedule", texts.schedule, "NAME", join(planner::schedule_names(), ", "));
-  line.whole("--stages", texts.stages, 1, "Stages [1]");
+  line.whole("--stages", texts.stages, 1, most_stages, "Stages [1]");
   line.text("--replicas", texts.replicas, "R0,R1,...", "Replicas of each stage [1 each]; gives the stage count too");
-  line.whole("--microbatches", texts.microbatches, 1, "Micro-batches per minibatch [the schedule's own]");
+  line.whole("--microbatches", texts.microbatches, 1, most_microbatches,
+             "Micro-batches per minibatch [the schedule's own]");
   line.text("--in-flight", texts.in_flight, "SPEC", "Credits K: tight, double, full or K0,K1,... [the schedule's own]");
   line.whole("--window", texts.window, 0, "How far past its list's head a stage may look for work");
 }
@@ -75,8 +79,6 @@ planner::schedule_request read_schedule_options(const schedule_texts& texts) {
   planner::schedule_request request;
   request.name = texts.schedule;
   request.replicas = replica_list(texts);
-  if (texts.microbatches > 1'000'000)
-    throw usage_error("--microbatches: found " + std::to_string(texts.microbatches) + ", wanted at most 1000000");
   request.microbatches = static_cast<int>(texts.microbatches);
   request.window = texts.window;
   if (texts.in_flight.empty()) return request;

@@ -29,6 +29,14 @@ std::string text_table(const std::vector<std::vector<std::string>>& rows, const 
   return lay_out_table(rows, layout);
 }
 
+int picture_columns(std::size_t stages) {
+  constexpr int usual = 110;
+  constexpr int replica_and_bars = 6; // what stands in a row beside its name
+  const auto line = static_cast<int>(std::min<std::size_t>(output_columns(), 1000));
+  const auto name = static_cast<int>(fmt::formatted_size("stage {}", stages));
+  return line == 0 ? usual : std::clamp(line - name - replica_and_bars, 10, usual);
+}
+
 std::string byte_text(std::int64_t bytes) {
   if (bytes < 1000) return fmt::format("{} B", bytes);
   auto amount = static_cast<double>(bytes);

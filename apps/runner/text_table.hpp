@@ -1,6 +1,7 @@
 // Tables of plain text for people.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,6 +11,10 @@ namespace penstock::apps {
 /// Columns as wide as their widest cell, fitted to the terminal (kernels/text_table.hpp); the first row is the titles.
 /// A column whose cells below the title all begin with a digit is set right.
 std::string text_table(const std::vector<std::vector<std::string>>& rows, const std::string& indent = "");
+
+/// How wide a picture of this many stages (planner/draw_timeline.hpp) may be on the terminal; at most 110, as
+/// elsewhere.
+int picture_columns(std::size_t stages);
 
 std::string byte_text(std::int64_t bytes);        ///< "812 B", "10.3 KB", "1.20 GB": powers of 1000
 std::string duration_text(double seconds);        ///< "0.3 s", "42 s", "3:07", "1:02:45"

@@ -21,6 +21,14 @@ TEST(Options, ReplicasGiveTheStageCount) {
   EXPECT_THROW(parse({"--stages", "3", "--replicas", "2,1"}), usage_error);
 }
 
+TEST(Options, CutsAloneGiveTheStageCount) {
+  const auto options = parse({"--cuts", "conv2,fc1"});
+  EXPECT_THAT(options.run.replicas, testing::ElementsAre(1, 1, 1));
+  EXPECT_THAT(options.cuts, testing::ElementsAre("conv2", "fc1"));
+  EXPECT_EQ(parse({"--plan", "auto", "--cuts", "conv2"}).plan.stages, 2);
+  EXPECT_THROW(parse({"--cuts", "conv2,fc1", "--replicas", "2,1"}), usage_error);
+}
+
 TEST(Options, AdamwHasARateOfItsOwnUnlessOneIsGiven) {
   EXPECT_EQ(parse({}).run.lr.base, 0.01F);
   EXPECT_EQ(parse({"--optimizer", "adamw"}).run.lr.base, 0.001F);

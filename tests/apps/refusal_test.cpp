@@ -86,7 +86,7 @@ const std::vector<refusal> usage_refusals{
     {"CutAtTheFirstLayer", with_outputs({"--stages", "2", "--cuts", "conv1"}), 2, {"--cuts", "conv1"}},
     {"CutsOutOfOrder", with_outputs({"--stages", "3", "--cuts", "fc1,conv2"}), 2, {"--cuts", "conv2"}},
     {"TooManyCuts", with_outputs({"--stages", "2", "--cuts", "conv2,fc1"}), 2, {"--cuts", "2", "1"}},
-    {"ImageTooSmall", with_outputs({"--image-size", "4"}), 2, {"conv2", "lenet"}},
+    {"ImageTooSmall", with_outputs({"--image-size", "4"}), 2, {"--image-size: found 4", "28", "conv2", "lenet"}},
     {"MissingPlugin", with_outputs({"--plugin", "./nowhere.so"}), 2, {"nowhere.so"}},
     {"UnknownReplacement", with_outputs({"--replace-layer", "relu=swish"}), 2, {"swish"}},
     {"ResumeWithoutCheckpoint", {"--resume"}, 2, {"--resume", "--checkpoint"}},

@@ -14,6 +14,18 @@
 namespace penstock::test {
 namespace {
 
+TEST(Run, SaysWhatIsDoneToImagesAndWhenThreadsAreMoreThanCores) {
+  const std::string data = "/usr/share/datasets/fashion-mnist";
+  if (!std::filesystem::exists(data)) GTEST_SKIP() << "no " << data << " (Debian: dataset-fashion-mnist)";
+  const auto run = run_process(
+      program("vgg16", {"--data", "fashion-mnist:" + data, "--image-size", "32", "--threads", "999", "--dry-run"}), patience);
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.output, testing::HasSubstr("images: pixels / 255, mean 0.286, deviation 0.353; grey repeated to 3 "
+                                             "channels; resize: bilinear with antialiasing, 28x28 to 32x32; "
+                                             "augmentation: none\n"));
+  EXPECT_THAT(run.output, testing::HasSubstr("note: --threads 999: 999 compute threads take turns on "));
+}
+
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;

@@ -59,6 +59,8 @@ TEST(IdxData, GivesNormalisedPixelsAndLabelsInFileOrder) {
   EXPECT_EQ(data.train->classes(), 10);
   EXPECT_TRUE(data.train->shuffled());
   EXPECT_THAT(data.train->description(), HasSubstr("12 grey images of 5x5"));
+  ASSERT_TRUE(data.conversion);
+  EXPECT_THAT(describe(*data.conversion), HasSubstr("pixels / 255, mean "));
   const auto pixels = pattern(12 * 25);
   for (std::int64_t i = 0; i < 12; ++i) {
     const auto s = at(*data.train, i);

@@ -3,7 +3,6 @@
 
 #include "apps/runner/command_line.hpp"
 #include "kernels/check.hpp"
-#include "kernels/text.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -20,12 +19,7 @@ namespace {
 constexpr int most_ranks = 4096;
 
 [[noreturn]] void refuse(const std::string& option, const std::string& found, const std::string& wanted) {
-  throw usage_error(option + ": found " + in_quotes(found) + ", wanted " + wanted);
-}
-
-bool yes_or_no(const std::string& option, const std::string& text, const std::string& yes, const std::string& no) {
-  if (text != yes && text != no) refuse(option, text, yes + " or " + no);
-  return text == yes;
+  throw usage_error(option + ": found '" + found.substr(0, 80) + "', wanted " + wanted);
 }
 
 std::vector<std::string> words_of(const std::string& text) {
@@ -67,17 +61,17 @@ std::optional<launch_options> read_options(std::span<const std::string> argument
   apps::command_line line("penstock launch",
                           "penstock launch -np N [options] -- PROGRAM [arguments]: runs N ranks of a "
                           "program as one job.");
-  line.whole("-n,--np", options.ranks, 0,
+  line.whole("-n,--np", options.ranks, 1, most_ranks,
              "Ranks, at most " + std::to_string(most_ranks) + "; -np N is the same [one a slot of --hosts]");
   line.text("--hosts", hosts, "LIST", "host[:slots],…: ranks fill them in order [this machine]");
   line.text("--ssh", ssh, "COMMAND", "COMMAND HOST TEXT runs a shell's text on a host [ssh, which must not ask]");
   line.whole("--restart", options.restarts, 0, "Start again after a failure, at most so often");
-  line.text("--on-loss", loss, "WHAT", "end or shrink: go on without a lost rank (not rank 0)");
+  line.choice("--on-loss", loss, {"end", "shrink"}, "end or shrink: go on without a lost rank (not rank 0)");
   line.real("--grace", grace, 0, 86400, "Seconds that the other ranks have to end after a failure");
   line.real("--stop-grace", stop_grace, 0, 86400,
             "Seconds that the ranks have to finish and checkpoint after a signal; then they are killed");
-  line.whole("--port", options.port, 0, "Where rank 0 listens [a free one]");
-  line.text("--tag-output", tag, "yes|no", "Put [rank] before the lines of several ranks");
+  line.whole("--port", options.port, 0, 65535, "Where rank 0 listens [a free one]");
+  line.choice("--tag-output", tag, {"yes", "no"}, "Put [rank] before the lines of several ranks");
   line.footer(
       "Rank 0's output passes unchanged. SIGINT, SIGTERM and SIGUSR1 reach every rank; a second SIGINT or\n"
       "SIGTERM kills. The exit code is that of the first rank that failed, 128 + n where signal n ended it; 130 or\n"
@@ -96,13 +90,13 @@ std::optional<launch_options> read_options(std::span<const std::string> argument
   if (!line.given("--np"))
     for (const auto& each : options.hosts)
       options.ranks += each.slots;
-  if (options.ranks < 1 || options.ranks > most_ranks)
-    refuse("-np", std::to_string(options.ranks), "a whole number from 1 to " + std::to_string(most_ranks));
-  if (options.port > 65535) refuse("--port", std::to_string(options.port), "at most 65535");
+  if (options.ranks < 1) throw usage_error("launch: neither -np N nor --hosts LIST is given");
+  if (options.ranks > most_ranks)
+    refuse("--hosts", std::to_string(options.ranks) + " slots", "at most " + std::to_string(most_ranks));
   options.ssh = words_of(ssh);
   if (options.ssh.empty()) refuse("--ssh", ssh, "a command");
-  options.when_lost = yes_or_no("--on-loss", loss, "shrink", "end") ? on_loss::shrink : on_loss::end;
-  options.is_tagged = yes_or_no("--tag-output", tag, "yes", "no");
+  options.when_lost = loss == "shrink" ? on_loss::shrink : on_loss::end;
+  options.is_tagged = tag == "yes";
   options.grace = milliseconds(grace);
   options.stop_grace = milliseconds(stop_grace);
   return options;
