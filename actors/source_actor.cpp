@@ -1,7 +1,7 @@
 // Admits micro-batches in order, one for each credit, from data that was loaded ahead.
 #include "actors/source_actor.hpp"
 
-#include "actors/trace/recorder.hpp"
+#include "actors/source_tracer.hpp"
 #include "kernels/check.hpp"
 
 #include <caf/event_based_actor.hpp>
@@ -20,6 +20,7 @@ public:
     self_ = self;
     context_ = std::move(context);
     const auto& s = context_->services;
+    trace_ = source_tracer(s.trace);
     training_loader_ = std::make_shared<microbatch_loader>(*s.inputs.train, s.options.batch, s.options.microbatches,
                                                            s.options.seed, true);
   }
@@ -38,6 +39,7 @@ public:
 private:
   void restart(message_key first, std::int64_t minibatches, int microbatches, std::int64_t credit);
   void pump();
+  void trace_wait();
   void request_ahead();
   void admit(load_reply_msg m);
   message_key key_at(std::int64_t index) const;
@@ -64,6 +66,7 @@ private:
   bool paused_ = false;
   bool reported_ = true;
   std::map<std::int64_t, load_reply_msg> ready_; // loaded, by index
+  source_tracer trace_;
 };
 
 message_key source::key_at(std::int64_t index) const {
@@ -99,6 +102,7 @@ void source::restart(message_key first, std::int64_t minibatches, int microbatch
   paused_ = false;
   ready_.clear();
   reported_ = false;
+  trace_.wait_ends();
   pump();
 }
 
@@ -130,6 +134,7 @@ void source::truncate(const truncate_evaluation_msg& m) {
 // A minibatch whose first micro-batch is in the pipeline is admitted whole, by this source and the others.
 void source::stop_admitting() {
   paused_ = true;
+  trace_.wait_ends();
   caf::anon_send(context_->coordinator,
                  admitted_msg{base_.segment, last_admitted_ < 0 ? 0 : last_admitted_ / microbatches_ + 1});
 }
@@ -166,6 +171,7 @@ void source::pump() {
   while (!paused_ && credit_ > 0 && next_ < total_) {
     const auto it = ready_.find(next_);
     if (it == ready_.end()) break;
+    trace_.wait_ends();
     auto m = std::move(it->second);
     ready_.erase(it);
     --credit_;
@@ -175,13 +181,22 @@ void source::pump() {
     admit(std::move(m));
     request_ahead();
   }
+  trace_wait();
   if (reported_ || paused_ || next_ < total_ || returned_ < admitted_) return;
   reported_ = true;
   caf::anon_send(context_->coordinator, part_done_msg{who_});
 }
 
+void source::trace_wait() {
+  if (paused_ || next_ >= total_)
+    trace_.wait_ends();
+  else
+    trace_.wait_begins(key_at(next_), credit_ > 0 ? wait_reason::no_input : wait_reason::no_credit);
+}
+
 void source::admit(load_reply_msg m) {
   auto& data = m.data;
+  trace_.admitted(m.key, static_cast<std::int64_t>(data.input.bytes()));
   const auto& last = links_.last.at(static_cast<std::size_t>(links_.deal_last(m.key)));
   caf::anon_send(last, labels_msg{m.key, std::move(data.labels), data.samples, data.minibatch_samples});
   activation_msg activation{m.key, 0, data.samples, {}};

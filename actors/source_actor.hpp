@@ -1,5 +1,5 @@
-// The source admits micro-batches while it holds credits; loader actors decode samples ahead of it. Each rank that hosts
-// replicas of stage 0 has one, which admits what is dealt to those.
+// The source admits micro-batches while it holds credits; loader actors decode samples ahead of it. Each rank that
+// hosts replicas of stage 0 has one, which admits what is dealt to those.
 #pragma once
 
 #include "actors/actor_context.hpp"

@@ -9,6 +9,7 @@
 #include "actors/trace/table.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
+#include "kernels/text_table.hpp"
 
 #include <algorithm>
 #include <array>
@@ -23,7 +24,6 @@ namespace penstock::actors {
 namespace {
 
 constexpr std::int64_t shown_minibatches = 8; // of a timeline, unless told
-constexpr int default_width = 120;
 constexpr const char* warning = "penstock: trace: warning: ";
 
 const std::vector<std::string> commands{"summary", "timeline", "lifeline", "check", "diff", "merge"};
@@ -35,7 +35,8 @@ constexpr const char* help =
     "                                   minibatches N to N as text, one row a stage replica\n"
     "  lifeline FILE MINIBATCH          one minibatch's way through the stages\n"
     "  check FILE                       did the run do what its schedule promises?\n"
-    "  diff A B [--json]                two traces of one plan, stage by stage: predicted and run, before and after\n"
+    "  diff A B [--json]                two traces of one model: predicted and run, before and after, one plan and "
+    "another\n"
     "  merge FILE... -o OUT             the files of a run's ranks as one trace, on rank 0's clock\n";
 
 struct request {
@@ -130,13 +131,24 @@ std::int64_t number_or(const request& r, const char* name, std::int64_t otherwis
   return at == r.numbers.end() ? otherwise : at->second;
 }
 
+/// Columns of time that fit beside the rows' names.
+std::int64_t room_of(const trace_header& h) {
+  constexpr std::int64_t least = 10, without_terminal = 120;
+  const auto columns = static_cast<std::int64_t>(output_columns());
+  if (columns == 0) return without_terminal;
+  auto names = std::string("stage " + std::to_string(h.replicas.size() - 1)).size();
+  if (const auto most = *std::max_element(h.replicas.begin(), h.replicas.end()); most > 1)
+    names += 1 + std::to_string(most - 1).size();
+  return std::max(least, columns - static_cast<std::int64_t>(names + std::string(" ||").size()));
+}
+
 std::string draw(const request& r, const trace_file& file) {
   const auto first = std::max<std::int64_t>(0, file.header.first_minibatch);
   const auto from = number_or(r, "--from", first);
   const auto to = number_or(r, "--to", from + shown_minibatches - 1);
   if (to < from)
     throw usage_error("trace timeline: --to is " + std::to_string(to) + ", before --from " + std::to_string(from));
-  return timeline(file, from, to + 1, static_cast<int>(number_or(r, "--width", default_width)));
+  return timeline(file, from, to + 1, static_cast<int>(number_or(r, "--width", room_of(file.header))));
 }
 
 void merge(const request& r, std::ostream& out, std::ostream& err) {

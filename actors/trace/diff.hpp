@@ -1,4 +1,4 @@
-// Two traces of the same plan side by side: what was predicted and what was, or before and after.
+// Two traces of one model side by side: predicted and run, before and after, one plan and another.
 #pragma once
 
 #include "actors/trace/reader.hpp"
@@ -15,22 +15,26 @@ struct compared {
   double ratio() const { return a > 0 ? b / a : 0; } ///< b / a; 0 where a is 0
 };
 
-/// Times are medians of one action, of those that lie in the steady sections (summary.hpp) where there are any. Shares
-/// are of the sections' time, mean over the replicas.
+/// Times are medians of one action (summary.hpp); shares are of the sections' time, mean over the replicas.
 struct stage_difference {
   compared forward_seconds, backward_seconds, update_seconds;
   compared busy, waiting; ///< waiting: for any reason that the trace gives, an all-reduce included
 };
 
 struct trace_difference {
-  /// From one minibatch to the next where the first stage is done with them: over the second half of each segment less
-  /// what only empties the pipeline, all of a synchronous one; the whole run over its minibatches where that is
-  /// nothing.
-  compared step_seconds;
+  std::vector<std::string> differences; ///< of the plans, one line each: "schedule: pipedream in A, 2bw in B"
+  compared step_seconds;                ///< mean, of steady state (steps.hpp)
+  compared step_median_seconds;
+  compared busy, waiting, bubble; ///< mean over all replicas of all stages
+  compared staleness;             ///< updates that a micro-batch's gradient missed, mean over stages and micro-batches
+  compared bytes;                 ///< that stages sent each other a minibatch
+  /// Where both have the same layers in each stage; else empty. Forwards and backwards are of a micro-batch, or, where
+  /// the two cut minibatches into different numbers of them, of a minibatch.
   std::vector<stage_difference> stages;
+  bool is_per_minibatch = false;
 };
 
-/// Throws penstock::error, one line, for traces of different schedules, stages, replicas or micro-batches.
+/// Throws penstock::error, one line, for traces of different models, or of the same with other layers.
 trace_difference compare_traces(const trace_file& a, const trace_file& b);
 
 std::string to_text(const trace_difference& d, const trace_file& a, const trace_file& b);

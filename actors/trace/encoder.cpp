@@ -167,7 +167,7 @@ int trace_encoder::process_of(const trace_record& r) const {
 }
 
 std::string trace_encoder::name_of_span(const trace_record& r) const {
-  std::string name(name_of(r.kind));
+  std::string name(r.stage == -1 && r.kind == span_kind::send ? "admit" : name_of(r.kind));
   const auto append = [&](char separator, std::string_view text) {
     name += separator;
     name += text;

@@ -53,7 +53,8 @@ const link_summary* slowest_link(const std::vector<link_summary>& links) {
   const bool any_crosses = std::any_of(links.begin(), links.end(), crosses);
   const link_summary* slowest = nullptr;
   for (const auto& link : links)
-    if ((!any_crosses || crosses(link)) && (slowest == nullptr || slowest->median_seconds < link.median_seconds))
+    if (link.bytes_per_second > 0 && (!any_crosses || crosses(link)) &&
+        (slowest == nullptr || link.bytes_per_second < slowest->bytes_per_second))
       slowest = &link;
   return slowest;
 }

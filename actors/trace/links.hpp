@@ -25,7 +25,8 @@ struct link_summary {
 /// In the order of stages and ranks.
 std::vector<link_summary> summarize_links(const trace_header& header, const std::vector<message_ends>& messages);
 
-/// Whose messages take longest, by the median; between ranks, where any links are. Null where there is none.
+/// The one that moves the fewest bytes a second while messages are under way; between ranks, where any links are. Links
+/// whose bytes or times the trace does not tell are passed over. Null where there is no other.
 const link_summary* slowest_link(const std::vector<link_summary>& links);
 
 } // namespace penstock::actors

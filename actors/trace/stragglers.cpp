@@ -100,19 +100,22 @@ std::vector<worker_summary> summarize_workers(const trace_header& header, const 
       worker.against_siblings = ratio;
       worker.is_straggler = is_sure;
     }
-  const auto length = static_cast<double>(length_of(sections));
+  std::map<place, std::vector<time_section>> busy;
   for (const auto& r : records) {
     if (r.stage < 0) continue;
     const auto mine = worker_of.at({r.stage, r.replica});
-    if (is_training(r) && length > 0)
-      workers[mine].busy +=
-          static_cast<double>(time_within(sections, r.begin_ns, r.end_ns)) / length / replicas_of[mine];
+    if (is_training(r)) busy[{r.stage, r.replica}].emplace_back(r.begin_ns, r.end_ns);
     if (r.kind != span_kind::wait) continue;
     const auto [ns, by] = blame(r, causes, sections);
     if (by == nullptr) continue;
     const auto other = worker_of.at({by->stage, by->replica});
     if (other != mine) workers[other].waited_for_seconds += static_cast<double>(ns) * 1e-9;
   }
+  const auto length = static_cast<double>(length_of(sections));
+  for (auto& [who, spans] : busy)
+    if (const auto mine = worker_of.at(who); length > 0)
+      workers[mine].busy +=
+          static_cast<double>(length_of(common(united(std::move(spans)), sections))) / length / replicas_of[mine];
   std::sort(workers.begin(), workers.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return workers;
 }

@@ -2,11 +2,13 @@
 #include "actors/trace/summary.hpp"
 
 #include "actors/trace/header_schedule.hpp"
+#include "actors/trace/statistics.hpp"
 #include "planner/simulate.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -52,101 +54,61 @@ std::vector<time_section> whole_sections(const std::vector<trace_record>& record
   return united(std::move(sections));
 }
 
-double* share_of(stage_summary& stage, const trace_record& r) {
-  switch (r.kind) {
-  case span_kind::forward:
-    return &stage.forward;
-  case span_kind::backward:
-    return &stage.backward;
-  case span_kind::update:
-    return &stage.update;
-  case span_kind::evaluate:
-    return &stage.evaluate;
-  case span_kind::wait:
-    return &stage.waits[static_cast<std::size_t>(r.reason)];
-  default:
-    return nullptr;
-  }
-}
-
 void add_shares(const trace_header& header, const std::vector<trace_record>& records,
                 const std::vector<time_section>& sections, std::vector<stage_summary>& stages) {
-  const auto length = static_cast<double>(length_of(sections));
-  if (length <= 0) return;
-  for (const auto& r : records) {
-    if (r.stage < 0) continue;
-    const auto stage = static_cast<std::size_t>(r.stage);
-    if (double* share = share_of(stages[stage], r))
-      *share += static_cast<double>(time_within(sections, r.begin_ns, r.end_ns)) / length / header.replicas[stage];
-  }
+  const auto shares = shares_of(header, records, sections);
+  for (std::size_t i = 0; i < stages.size(); ++i)
+    static_cast<stage_shares&>(stages[i]) = shares[i];
 }
 
-/// What a replica had under way, apart from its all-reduces, which run beside the rest.
-struct replica_time {
-  std::vector<time_section> all_reduce, backward, rest;
+/// All-reduces and backwards of one replica.
+struct replica_sums {
+  std::vector<time_section> all_reduces, backwards;
 };
 
-void add_all_reduces(const trace_header& header, const std::vector<trace_record>& records,
-                     const std::vector<time_section>& sections, std::vector<stage_summary>& stages) {
-  std::map<std::pair<int, int>, replica_time> replicas;
-  for (const auto& r : records)
-    if (r.stage >= 0 && r.kind == span_kind::all_reduce)
-      replicas[{r.stage, r.replica}].all_reduce.emplace_back(r.begin_ns, r.end_ns);
-  if (replicas.empty()) return;
+void add_all_reduces(const std::vector<trace_record>& records, std::vector<stage_summary>& stages) {
+  std::map<std::pair<int, int>, replica_sums> replicas;
   for (const auto& r : records) {
-    const auto found = replicas.find({r.stage, r.replica});
-    if (found == replicas.end()) continue;
-    if (r.kind == span_kind::backward) found->second.backward.emplace_back(r.begin_ns, r.end_ns);
-    if (is_training(r) || r.kind == span_kind::evaluate || r.kind == span_kind::wait)
-      found->second.rest.emplace_back(r.begin_ns, r.end_ns);
+    if (r.stage < 0) continue;
+    if (r.kind == span_kind::all_reduce) replicas[{r.stage, r.replica}].all_reduces.emplace_back(r.begin_ns, r.end_ns);
+    if (r.kind == span_kind::backward) replicas[{r.stage, r.replica}].backwards.emplace_back(r.begin_ns, r.end_ns);
   }
-  const auto length = static_cast<double>(length_of(sections));
   std::vector<double> hidden(stages.size());
   for (auto& [who, time] : replicas) {
-    auto& stage = stages[static_cast<std::size_t>(who.first)];
-    const auto sums = united(std::move(time.all_reduce));
-    const auto exposed = common(without(sums, united(std::move(time.rest))), sections);
-    stage.all_reduce_seconds += static_cast<double>(length_of(sums)) * seconds_per_ns;
-    hidden[static_cast<std::size_t>(who.first)] +=
-        static_cast<double>(length_of(common(sums, united(std::move(time.backward))))) * seconds_per_ns;
-    if (length > 0)
-      stage.all_reduce +=
-          static_cast<double>(length_of(exposed)) / length / header.replicas[static_cast<std::size_t>(who.first)];
+    const auto stage = static_cast<std::size_t>(who.first);
+    const auto sums = united(std::move(time.all_reduces));
+    stages[stage].all_reduce_seconds += static_cast<double>(length_of(sums)) * seconds_per_ns;
+    hidden[stage] += static_cast<double>(length_of(common(sums, united(std::move(time.backwards))))) * seconds_per_ns;
   }
   for (std::size_t i = 0; i < stages.size(); ++i)
     if (stages[i].all_reduce_seconds > 0) stages[i].all_reduce_hidden = hidden[i] / stages[i].all_reduce_seconds;
 }
 
-/// Means over spans that lie within the sections, or over all where none does.
-void add_mean_times(const std::vector<trace_record>& records, const std::vector<time_section>& sections,
-                    std::vector<stage_summary>& stages) {
-  struct sum {
-    double time = 0;
-    std::int64_t count = 0;
-  };
-  struct sums {
-    sum within, all;
-    double mean() const {
-      const sum& s = within.count > 0 ? within : all;
-      return s.count > 0 ? s.time / static_cast<double>(s.count) * seconds_per_ns : 0;
+/// Of spans that lie within the sections, or of all where none does.
+void add_action_times(const std::vector<trace_record>& records, const std::vector<time_section>& sections,
+                      std::vector<stage_summary>& stages) {
+  struct lengths {
+    std::vector<std::int64_t> within, all;
+    action_time take() {
+      auto& of = within.empty() ? all : within;
+      if (of.empty()) return {};
+      const double sum = std::accumulate(of.begin(), of.end(), 0.0);
+      const double mean = sum / static_cast<double>(of.size()) * seconds_per_ns;
+      return {median(std::move(of)) * seconds_per_ns, mean};
     }
   };
-  std::vector<std::array<sums, 3>> by_kind(stages.size());
+  std::vector<std::array<lengths, 3>> by_kind(stages.size());
   for (const auto& r : records) {
     if (!is_training(r)) continue;
-    auto& s = by_kind[static_cast<std::size_t>(r.stage)][static_cast<std::size_t>(r.kind)];
+    auto& seen = by_kind[static_cast<std::size_t>(r.stage)][static_cast<std::size_t>(r.kind)];
     const auto length = r.end_ns - r.begin_ns;
-    const auto add = [&](sum& to) {
-      to.time += static_cast<double>(length);
-      ++to.count;
-    };
-    add(s.all);
-    if (length > 0 && time_within(sections, r.begin_ns, r.end_ns) == length) add(s.within);
+    seen.all.push_back(length);
+    if (length > 0 && time_within(sections, r.begin_ns, r.end_ns) == length) seen.within.push_back(length);
   }
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    stages[i].forward_seconds = by_kind[i][static_cast<std::size_t>(span_kind::forward)].mean();
-    stages[i].backward_seconds = by_kind[i][static_cast<std::size_t>(span_kind::backward)].mean();
-    stages[i].update_seconds = by_kind[i][static_cast<std::size_t>(span_kind::update)].mean();
+    stages[i].forward_time = by_kind[i][static_cast<std::size_t>(span_kind::forward)].take();
+    stages[i].backward_time = by_kind[i][static_cast<std::size_t>(span_kind::backward)].take();
+    stages[i].update_time = by_kind[i][static_cast<std::size_t>(span_kind::update)].take();
   }
 }
 
@@ -187,9 +149,9 @@ std::vector<trace_record> ideal_records(const trace_header& header, const std::v
                                         std::int64_t minibatches) {
   std::vector<planner::stage_times> times;
   for (const auto& s : stages)
-    times.push_back({.forward = s.forward_seconds / seconds_per_ns,
-                     .backward = s.backward_seconds / seconds_per_ns,
-                     .update = s.update_seconds / seconds_per_ns});
+    times.push_back({.forward = s.forward_time.mean / seconds_per_ns,
+                     .backward = s.backward_time.mean / seconds_per_ns,
+                     .update = s.update_time.mean / seconds_per_ns});
   const auto played = planner::simulate(planner::make_schedule(request_of(header, minibatches)), times);
   std::vector<trace_record> records;
   records.reserve(played.spans.size());
@@ -229,7 +191,7 @@ void add_ideal(const trace_file& file, bool is_steady, std::vector<stage_summary
   const auto minibatches = std::min(most_minibatches, longest_segment(file.records));
   constexpr double most_seconds = 1e6; // of one span; the clock of a longer simulation would overflow
   for (const auto& s : stages)
-    if (s.forward_seconds + s.backward_seconds + s.update_seconds > most_seconds) return;
+    if (s.forward_time.mean + s.backward_time.mean + s.update_time.mean > most_seconds) return;
   const auto actions = minibatches * file.header.microbatches * static_cast<std::int64_t>(stages.size());
   if (minibatches < 1 || actions > 1000 + 2 * static_cast<std::int64_t>(file.records.size())) return;
   try {
@@ -246,13 +208,6 @@ void add_ideal(const trace_file& file, bool is_steady, std::vector<stage_summary
 }
 
 } // namespace
-
-double stage_summary::other() const {
-  double known = busy() + evaluate + all_reduce;
-  for (const double share : waits)
-    known += share;
-  return std::max(0.0, 1 - known);
-}
 
 std::vector<time_section> steady_sections(const trace_header& header, const std::vector<trace_record>& records) {
   std::size_t replicas = 0;
@@ -285,7 +240,6 @@ trace_summary summarize(const trace_file& file) {
   result.steady_seconds = static_cast<double>(length) * seconds_per_ns;
   std::int64_t begin = std::numeric_limits<std::int64_t>::max();
   std::int64_t end = 0;
-  std::int64_t done = 0;
   for (const auto& r : file.records) {
     if (r.kind == span_kind::send) {
       auto& edge = result.edges[{r.stage, r.peer}];
@@ -295,14 +249,13 @@ trace_summary summarize(const trace_file& file) {
     if (!is_training(r)) continue;
     begin = std::min(begin, r.begin_ns);
     end = std::max(end, r.end_ns);
-    if (r.stage == 0 && r.kind == span_kind::backward && time_within(sections, r.end_ns - 1, r.end_ns) > 0) ++done;
   }
   if (begin < end) result.run_seconds = static_cast<double>(end - begin) * seconds_per_ns;
-  if (length > 0)
-    result.minibatches_per_second = static_cast<double>(done) / file.header.microbatches / result.steady_seconds;
+  result.step = step_time_of(file.header, file.records);
+  result.source = summarize_source(file.records);
   add_shares(file.header, file.records, sections, result.stages);
-  add_all_reduces(file.header, file.records, sections, result.stages);
-  add_mean_times(file.records, sections, result.stages);
+  add_all_reduces(file.records, result.stages);
+  add_action_times(file.records, sections, result.stages);
   add_staleness(file.records, result.stages);
   add_depths(file.records, result.stages);
   add_ideal(file, result.is_steady, result.stages);

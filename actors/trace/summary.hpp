@@ -6,6 +6,9 @@
 #include "actors/trace/links.hpp"
 #include "actors/trace/reader.hpp"
 #include "actors/trace/record.hpp"
+#include "actors/trace/shares.hpp"
+#include "actors/trace/source_summary.hpp"
+#include "actors/trace/steps.hpp"
 #include "actors/trace/stragglers.hpp"
 
 #include <array>
@@ -18,22 +21,18 @@
 
 namespace penstock::actors {
 
-/// Shares are of the sections' time, mean over the stage's replicas.
-struct stage_summary {
-  double forward = 0;
-  double backward = 0;
-  double update = 0;
-  double evaluate = 0;
-  double all_reduce = 0;                    ///< that nothing else of the replica hides
-  std::array<double, wait_reasons> waits{}; ///< by wait_reason; the first one, without a reason, stays 0
-  double busy() const { return forward + backward + update; }
-  double bubble() const { return busy() < 1 ? 1 - busy() : 0; }
-  double other() const; ///< neither busy nor known to wait
+/// Seconds of one action: of those within the sections, or of all where none is.
+struct action_time {
+  double median = 0;
+  double mean = 0;
+};
+
+struct stage_summary : stage_shares {
 
   std::optional<double> ideal_bubble; ///< of the simulated schedule with the three times that follow
-  double forward_seconds = 0;         ///< mean of one micro-batch
-  double backward_seconds = 0;
-  double update_seconds = 0;
+  action_time forward_time;           ///< of one micro-batch
+  action_time backward_time;
+  action_time update_time;
   std::map<std::int64_t, std::int64_t> staleness; ///< updates missed -> micro-batches, over the whole run
   double depth_mean = 0;                          ///< messages a replica held when a span began, over the whole run
   int depth_p99 = 0;
@@ -53,7 +52,8 @@ struct trace_summary {
   int sections = 0;
   /// False when no drain-to-drain segment is long enough; the shares are then of whole segments.
   bool is_steady = false;
-  double minibatches_per_second = 0; ///< within the sections
+  step_time step;
+  source_summary source;
   std::vector<stage_summary> stages;
   std::map<std::pair<int, int>, edge_summary> edges; ///< (from, to), from the sends; -1 the source, -2 the metrics
   std::vector<link_summary> links;                   ///< of messages whose both ends are recorded, over the whole run

@@ -19,6 +19,10 @@ nlohmann::json json_of(const link_summary& link) {
           {"bytes_per_second", link.bytes_per_second}};
 }
 
+nlohmann::json json_of(const action_time& time) {
+  return {{"median", time.median}, {"mean", time.mean}};
+}
+
 nlohmann::json json_of(const worker_summary& worker, const trace_header& header) {
   return {{"name", name_of(worker, header)},
           {"rank", worker.rank},
@@ -57,9 +61,9 @@ std::string to_json(const trace_summary& s, const trace_file& file) {
                       {"other", stage.other()},
                       {"bubble", stage.bubble()},
                       {"ideal_bubble", stage.ideal_bubble ? nlohmann::json(*stage.ideal_bubble) : nlohmann::json()},
-                      {"forward_seconds", stage.forward_seconds},
-                      {"backward_seconds", stage.backward_seconds},
-                      {"update_seconds", stage.update_seconds},
+                      {"forward_seconds", json_of(stage.forward_time)},
+                      {"backward_seconds", json_of(stage.backward_time)},
+                      {"update_seconds", json_of(stage.update_time)},
                       {"staleness", staleness},
                       {"mailbox", {{"mean", stage.depth_mean}, {"p99", stage.depth_p99}, {"max", stage.depth_max}}}});
   }
@@ -75,6 +79,9 @@ std::string to_json(const trace_summary& s, const trace_file& file) {
   nlohmann::json path = nlohmann::json::array();
   for (const auto& part : s.critical_path)
     path.push_back({{"part", name_of(part)}, {"seconds", part.seconds}, {"share", part.share}});
+  const nlohmann::json source = {{"admitted", s.source.admitted},
+                                 {"waited_for_credit_seconds", s.source.waited_for_credit_seconds},
+                                 {"waited_for_data_seconds", s.source.waited_for_data_seconds}};
   const auto* slow_link = slowest_link(s.links);
   const auto* slow_worker = slowest_worker(s.workers);
   const nlohmann::json json = {
@@ -88,7 +95,9 @@ std::string to_json(const trace_summary& s, const trace_file& file) {
       {"steady", s.is_steady},
       {"steady_seconds", s.steady_seconds},
       {"sections", s.sections},
-      {"minibatches_per_second", s.minibatches_per_second},
+      {"step_seconds", {{"mean", s.step.mean}, {"median", s.step.median}, {"steps", s.step.steps}}},
+      {"minibatches_per_second", s.step.minibatches_per_second()},
+      {"source", source},
       {"stages", stages},
       {"edges", edges},
       {"ranks", rank_count(file.header)},

@@ -17,7 +17,7 @@ std::string share_table(const trace_summary& s, const trace_header& header) {
   std::vector<row> rows{{"stage", "layers", "replicas", "busy", "forward", "backward", "update", "evaluate"}};
   for (std::size_t w = 1; w < wait_reasons; ++w)
     rows[0].emplace_back(name_of(static_cast<wait_reason>(w)));
-  for (const char* title : {"other", "bubble", "ideal"})
+  for (const char* title : {"other", "bubble", "ideal bubble"})
     rows[0].emplace_back(title);
   for (std::size_t i = 0; i < s.stages.size(); ++i) {
     const auto& stage = s.stages[i];
@@ -33,24 +33,26 @@ std::string share_table(const trace_summary& s, const trace_header& header) {
     cells.push_back(stage.ideal_bubble ? percent(*stage.ideal_bubble) : "-");
     rows.push_back(std::move(cells));
   }
-  return table(rows, 2);
+  return table(rows, 2) +
+         prose("(mean over replicas; what overlaps counts once, for the first of forward, backward, evaluate, update, "
+               "waits, all-reduce; bubble: not busy; ideal: the bubble of the schedule with these times)\n");
 }
 
 std::string time_table(const trace_summary& s) {
-  std::vector<row> rows{{"stage", "forward ms", "backward ms", "update ms", "mailbox mean", "p99", "max",
-                         "staleness (updates: micro-batches)"}};
+  std::vector<row> rows{{"stage", "forward ms", "backward ms", "update ms", "mailbox mean", "mailbox p99",
+                         "mailbox max", "staleness (updates: micro-batches)"}};
   for (std::size_t i = 0; i < s.stages.size(); ++i) {
     const auto& stage = s.stages[i];
     std::string staleness;
     for (const auto& [updates, count] : stage.staleness)
       staleness += (staleness.empty() ? "" : ", ") +
                    format("%lld: %lld", static_cast<long long>(updates), static_cast<long long>(count));
-    rows.push_back({std::to_string(i), format("%.3f", stage.forward_seconds * 1e3),
-                    format("%.3f", stage.backward_seconds * 1e3), format("%.3f", stage.update_seconds * 1e3),
+    rows.push_back({std::to_string(i), format("%.3f", stage.forward_time.median * 1e3),
+                    format("%.3f", stage.backward_time.median * 1e3), format("%.3f", stage.update_time.median * 1e3),
                     format("%.2f", stage.depth_mean), std::to_string(stage.depth_p99), std::to_string(stage.depth_max),
                     staleness.empty() ? "-" : staleness});
   }
-  return table(rows, 1, last_column::left);
+  return table(rows, 1, last_column::left) + prose("(times are medians of one micro-batch or update)\n");
 }
 
 std::string place_name(int stage) {
@@ -78,11 +80,12 @@ std::string link_table(const trace_summary& s) {
     rows.push_back({name_of(link), std::to_string(link.messages), std::to_string(link.bytes),
                     std::to_string(link.bytes / std::max<std::int64_t>(1, link.messages)),
                     format("%.3f", link.median_seconds * 1e3), format("%.3f", link.max_seconds * 1e3),
-                    format("%.1f", link.bytes_per_second * 1e-6)});
+                    link.bytes_per_second > 0 ? format("%.1f", link.bytes_per_second * 1e-6) : "-"});
   std::string text = table(rows, 1);
   if (const auto* slowest = slowest_link(s.links))
-    text += "slowest link: " + name_of(*slowest) +
-            format(": %.3f ms a message, %.1f MB/s\n", slowest->median_seconds * 1e3, slowest->bytes_per_second * 1e-6);
+    text += prose("slowest link: " + name_of(*slowest) +
+                  format(": %.1f MB/s while messages are under way, ", slowest->bytes_per_second * 1e-6) +
+                  format("%.3f ms a message (median)\n", slowest->median_seconds * 1e3));
   return text;
 }
 
@@ -92,16 +95,17 @@ std::string worker_table(const trace_summary& s, const trace_header& header) {
   for (const auto& w : s.workers)
     rows.push_back({name_of(w, header), percent(w.busy), format("%.2f", w.against_siblings),
                     format("%.3f", w.waited_for_seconds)});
-  std::string text = table(rows, 1);
+  const std::string shown = table(rows, 1);
   const auto* slowest = slowest_worker(s.workers);
-  if (slowest == nullptr) return text;
+  if (slowest == nullptr) return shown;
+  std::string text;
   text.append(has_ranks ? "slowest rank: " : "slowest replica: ").append(name_of(*slowest, header));
   if (slowest->is_straggler)
     text += format(": a micro-batch takes %.2f times its siblings' time", slowest->against_siblings) +
             (has_ranks ? " on " + actor_name(header, slowest->stage, slowest->replica) : "");
   else
     text += format(": the others waited %.3f s for it, ", slowest->waited_for_seconds) + "longer than for any other";
-  return text + "\n";
+  return shown + prose(text + "\n");
 }
 
 std::string all_reduce_lines(const trace_summary& s) {
@@ -124,6 +128,22 @@ std::string path_line(const trace_summary& s) {
   }
   if (s.critical_path.size() > most_parts) text += ", the rest " + percent(rest);
   return text + "\n";
+}
+
+std::string step_line(const trace_summary& s) {
+  if (s.step.mean <= 0) return {};
+  auto text = format("step: %.3f ms (mean ", s.step.mean * 1e3);
+  text += s.step.steps > 0 ? format("of %lld in steady state; ", static_cast<long long>(s.step.steps)) +
+                                 format("median %.3f ms)", s.step.median * 1e3)
+                           : std::string("of all, filling and draining included)");
+  return text + format(", %.2f minibatches/s\n", s.step.minibatches_per_second());
+}
+
+std::string source_line(const trace_summary& s) {
+  if (s.source.admitted == 0) return {};
+  return format("source: %lld micro-batches admitted, ", static_cast<long long>(s.source.admitted)) +
+         format("waited %.3f s for credit (the pipeline was full) ", s.source.waited_for_credit_seconds) +
+         format("and %.3f s for data\n", s.source.waited_for_data_seconds);
 }
 
 std::string rank_line(const trace_header& header) {
@@ -151,19 +171,19 @@ std::string to_text(const trace_summary& s, const trace_file& file) {
                    static_cast<long long>(h.minibatches - std::max<std::int64_t>(0, h.first_minibatch)));
   text += '\n';
   if (!file.complete()) text.append("the trace is incomplete: ").append(file.missing).append("\n");
-  text += rank_line(h);
+  text += rank_line(h) + step_line(s);
   text += format("%.3f s of training; ", s.run_seconds);
-  text += s.is_steady ? format("steady state is %.3f s in %d sections, ", s.steady_seconds, s.sections)
-                      : format("no steady state, so of all %.3f s: ", s.steady_seconds);
-  text += format("%.2f minibatches/s\n", s.minibatches_per_second);
-  if (s.is_steady)
-    text += "(of each segment between drains: after every replica's first backward, until stage 0 begins its last "
-            "forward)\n";
+  text += s.is_steady ? format("shares are of %.3f s of steady state in %d section", s.steady_seconds, s.sections) +
+                            (s.sections == 1 ? "" : "s") +
+                            " (of each segment between drains: after every replica's first backward, until stage 0 "
+                            "begins its last forward)\n"
+                      : format("no steady state, so shares are of all %.3f s\n", s.steady_seconds);
+  text = prose(text);
   text.append("\n").append(share_table(s, h)).append("\n").append(time_table(s));
   if (!s.edges.empty()) text.append("\n").append(s.links.empty() ? edge_table(s) : link_table(s));
   if (s.workers.size() > 1) text.append("\n").append(worker_table(s, h));
-  text += all_reduce_lines(s);
-  if (!s.critical_path.empty()) text += path_line(s);
+  text += prose(source_line(s) + all_reduce_lines(s));
+  if (!s.critical_path.empty()) text += prose(path_line(s));
   return text;
 }
 

@@ -24,6 +24,9 @@ std::string format(const char* pattern, Values... values) {
   return text.data();
 }
 
+/// Sentences, each a line: on a terminal that is narrower broken between words, what follows set in by two.
+std::string prose(const std::string& lines);
+
 /// "12.3%".
 std::string percent(double share);
 

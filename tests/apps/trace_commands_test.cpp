@@ -82,6 +82,15 @@ TEST_P(TraceOfARun, WithManyEvaluationsAndCheckpointsIsReadByEveryCommand) {
   const auto summary = json::parse(runs.trace({"summary", "t.pftrace", "--json"}).output);
   EXPECT_TRUE(summary.at("complete"));
   EXPECT_EQ(summary.at("dropped"), 0);
+  EXPECT_EQ(summary.at("source").at("admitted"),
+            summary.at("minibatches").get<int>() * summary.at("microbatches").get<int>());
+  for (const auto& stage : summary.at("stages")) {
+    double sum =
+        stage.at("busy").get<double>() + stage.at("evaluate").get<double>() + stage.at("all_reduce").get<double>();
+    for (const auto& wait : stage.at("waits"))
+      sum += wait.get<double>();
+    EXPECT_LE(sum, 1 + 1e-9) << stage.dump();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

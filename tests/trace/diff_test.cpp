@@ -69,22 +69,61 @@ TEST(TraceDiff, ARunTooShortToBeSteadyCountsAsAWhole) {
   EXPECT_NEAR(d.step_seconds.a, 6.1e-3, 1e-9); // both stages' updates begin with their backwards' ends
 }
 
-TEST(TraceDiff, TracesOfDifferentRunsAreRefused) {
-  const auto refusal = [](const planner::schedule_request& other) {
-    try {
-      compare_traces(trace_of(pipedream(5), {1, 1}), trace_of(other, std::vector<double>(other.replicas.size(), 1)));
-    } catch (const error& refused) {
-      return std::string(refused.what());
-    }
-    return std::string();
-  };
-  EXPECT_EQ(refusal({.name = "1f1b", .replicas = {1, 1}, .minibatches = 5}),
-            "the traces cannot be compared: the schedule is pipedream in the first and 1f1b in the second");
-  EXPECT_EQ(refusal({.name = "pipedream", .replicas = {1, 1, 1}, .minibatches = 5}),
-            "the traces cannot be compared: the number of stages is 2 in the first and 3 in the second");
-  EXPECT_EQ(refusal({.name = "pipedream", .replicas = {2, 1}, .minibatches = 5}),
-            "the traces cannot be compared: the stages' replicas is 1,1 in the first and 2,1 in the second");
-  EXPECT_EQ(refusal(pipedream(9)), "");
+std::string refusal_of(const trace_file& a, const trace_file& b) {
+  try {
+    compare_traces(a, b);
+  } catch (const error& refused) {
+    return refused.what();
+  }
+  return {};
+}
+
+TEST(TraceDiff, OtherModelsAndOtherLayersAreRefused) {
+  auto a = trace_of(pipedream(5), {1, 1}), b = a;
+  b.header.model = "another";
+  EXPECT_EQ(refusal_of(a, b), "the traces cannot be compared: the model is toy in the first and another in the second");
+  b = a;
+  a.header.stage_layers = {"conv1 .. conv2", "fc1"};
+  EXPECT_EQ(refusal_of(a, b), "") << "one of them does not name its layers";
+  b.header.stage_layers = {"conv1 .. conv2", "fc1 .. fc2"};
+  EXPECT_EQ(refusal_of(a, b), "the traces cannot be compared: the layers of toy are conv1 .. fc1 in the first and "
+                              "conv1 .. fc2 in the second");
+  b.header.stage_layers = {"conv1 .. conv2", "fc1 .. fc1"};
+  EXPECT_EQ(refusal_of(a, b), "");
+}
+
+TEST(TraceDiff, SchedulesOfOnePartitionAreComparedByStageAndTheDifferenceIsSaid) {
+  const auto d =
+      compare_traces(trace_of(pipedream(40), {1, 1}),
+                     trace_of({.name = "2bw", .replicas = {1, 1}, .microbatches = 2, .minibatches = 40}, {1, 1}));
+  EXPECT_THAT(d.differences, ::testing::ElementsAre("schedule: pipedream in A, 2bw in B",
+                                                    "micro-batches per minibatch: 1 in A, 2 in B"));
+  ASSERT_EQ(d.stages.size(), 2U);
+  EXPECT_TRUE(d.is_per_minibatch);
+  EXPECT_NEAR(d.stages[0].forward_seconds.a, 1e-3, 1e-9);
+  EXPECT_NEAR(d.stages[0].forward_seconds.b, 2e-3, 1e-9) << "two micro-batches of 1 ms";
+  EXPECT_NEAR(d.step_seconds.a, 3.1e-3, 1e-6);
+  EXPECT_NEAR(d.step_seconds.b, 6.1e-3, 1e-5);
+  EXPECT_NEAR(d.staleness.a, 0.5, 0.05);
+  EXPECT_NEAR(d.staleness.b, 1, 0.05);
+}
+
+TEST(TraceDiff, OtherPartitionsAreComparedAsAWhole) {
+  auto a = trace_of(pipedream(40), {1, 1}),
+       b = trace_of({.name = "pipedream", .replicas = {1}, .minibatches = 40}, {2});
+  a.header.stage_layers = {"conv1 .. conv2", "fc1"};
+  b.header.stage_layers = {"conv1 .. fc1"};
+  auto d = compare_traces(a, b);
+  EXPECT_TRUE(d.stages.empty());
+  EXPECT_NEAR(d.step_seconds.b, 6.2e-3, 1e-5);
+  EXPECT_NEAR(d.busy.b, 1, 0.01);
+  EXPECT_THAT(d.differences, ::testing::Contains("layers: conv1 .. conv2 | fc1 in A, conv1 .. fc1 in B"));
+  b = a;
+  b.header.stage_layers = {"conv1", "conv2 .. fc1"};
+  d = compare_traces(a, b);
+  EXPECT_TRUE(d.stages.empty());
+  EXPECT_THAT(to_text(d, a, b), HasSubstr("nothing to compare by stage"));
+  EXPECT_TRUE(nlohmann::json::parse(to_json(d, a, b)).at("stages").empty());
 }
 
 class TraceDiffCommand : public ::testing::Test {
@@ -104,8 +143,11 @@ protected:
 
 TEST_F(TraceDiffCommand, PrintsATable) {
   ASSERT_EQ(run({"diff", a_.path().string(), b_.path().string()}), 0) << err_.str();
-  EXPECT_THAT(out_.str(), HasSubstr("step: A 3.100 ms, B 6.200 ms, B/A 2.000"));
-  EXPECT_THAT(out_.str(), HasSubstr("forward ms A"));
+  EXPECT_THAT(out_.str(), ::testing::ContainsRegex("step ms .mean, steady state. +3.100 +6.200 +2.000\n"));
+  EXPECT_THAT(out_.str(), ::testing::ContainsRegex("1 +forward ms +1.000 +2.000 +2.000\n"));
+  const auto text = out_.str().substr(out_.str().find("\n\n"));
+  for (std::size_t from = 0; from < text.size(); from = text.find('\n', from) + 1)
+    EXPECT_LE(text.find('\n', from) - from, 80U) << text.substr(from, 120);
   EXPECT_EQ(err_.str(), "");
 }
 
@@ -129,8 +171,8 @@ TEST_F(TraceDiffCommand, RefusalsAreOneLine) {
   expect(2, {"diff", a}, "trace diff: no second FILE given");
   expect(2, {"diff", a, b, a}, "one word too many");
   expect(1, {"diff", a, b + ".not"}, "cannot read trace");
-  trace_of({.name = "1f1b", .replicas = {1, 1}, .minibatches = 5}, {1, 1}, b);
-  expect(1, {"diff", a, b}, "cannot be compared");
+  make_run({.name = "pipedream", .replicas = {1, 1}}, {5}).write(b_.path());
+  expect(1, {"diff", a, b}, "the model is toy in the first and synthetic in the second");
 }
 
 } // namespace

@@ -103,5 +103,15 @@ TEST(Links, TheSlowestIsLookedForBetweenRanks) {
   EXPECT_EQ(slowest_link({}), nullptr);
 }
 
+TEST(Links, TheSlowestMovesTheFewestBytesASecondHoweverLongItsMessagesTake) {
+  const std::vector<link_summary> links{
+      {.from_stage = 0, .to_stage = 1, .bytes = 90'000, .median_seconds = 1e-3, .bytes_per_second = 42'768e6},
+      {.from_stage = 1, .to_stage = 0, .bytes = 90, .median_seconds = 1e-6, .bytes_per_second = 2'749e6},
+      {.from_stage = 1, .to_stage = 2, .bytes = 0, .median_seconds = 1}}; // its bytes are not known
+  ASSERT_NE(slowest_link(links), nullptr);
+  EXPECT_EQ(slowest_link(links)->to_stage, 0);
+  EXPECT_EQ(slowest_link({links[2]}), nullptr);
+}
+
 } // namespace
 } // namespace penstock::actors

@@ -101,8 +101,8 @@ TEST(SimulatedTrace, SpansAreTheRuns) {
   EXPECT_EQ(s.file.header.model, "toy");
   EXPECT_EQ(s.file.header.minibatches, 10);
   const auto summary = summarize(s.file);
-  EXPECT_NEAR(summary.stages[0].forward_seconds, 2e-3, 1e-9);
-  EXPECT_NEAR(summary.stages[1].backward_seconds, 2e-3, 1e-9);
+  EXPECT_NEAR(summary.stages[0].forward_time.mean, 2e-3, 1e-9);
+  EXPECT_NEAR(summary.stages[1].backward_time.mean, 2e-3, 1e-9);
   EXPECT_EQ((summary.edges.at({0, 1}).bytes), 10'000);
 }
 

@@ -1,0 +1,74 @@
+// Takes from each replica's time what came first in the order, then the next from what is left.
+#include "actors/trace/shares.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+namespace penstock::actors {
+
+namespace {
+
+constexpr std::array before_waits{span_kind::forward, span_kind::backward, span_kind::evaluate, span_kind::update};
+constexpr std::size_t all_reduce_place = before_waits.size() + wait_reasons;
+
+/// Of one replica, in the order in which they count: before_waits, the waits by their reason, all-reduce.
+using activities = std::array<std::vector<time_section>, all_reduce_place + 1>;
+
+/// Past the end for what is no activity of a replica.
+std::size_t place_of(const trace_record& r) {
+  if (r.kind == span_kind::wait) return before_waits.size() + static_cast<std::size_t>(r.reason);
+  if (r.kind == span_kind::all_reduce) return all_reduce_place;
+  const auto at = std::find(before_waits.begin(), before_waits.end(), r.kind);
+  return at == before_waits.end() ? all_reduce_place + 1 : static_cast<std::size_t>(at - before_waits.begin());
+}
+
+double& share_at(stage_shares& shares, std::size_t place) {
+  if (place == all_reduce_place) return shares.all_reduce;
+  if (place >= before_waits.size()) return shares.waits[place - before_waits.size()];
+  switch (before_waits[place]) {
+  case span_kind::forward:
+    return shares.forward;
+  case span_kind::backward:
+    return shares.backward;
+  case span_kind::evaluate:
+    return shares.evaluate;
+  default:
+    return shares.update;
+  }
+}
+
+} // namespace
+
+double stage_shares::other() const {
+  double known = busy() + evaluate + all_reduce;
+  for (const double share : waits)
+    known += share;
+  return std::max(0.0, 1 - known);
+}
+
+std::vector<stage_shares> shares_of(const trace_header& header, const std::vector<trace_record>& records,
+                                    const std::vector<time_section>& sections) {
+  std::vector<stage_shares> stages(header.replicas.size());
+  const auto length = static_cast<double>(length_of(sections));
+  if (length <= 0) return stages;
+  std::map<std::pair<int, int>, activities> replicas;
+  for (const auto& r : records)
+    if (const auto place = place_of(r); r.stage >= 0 && place <= all_reduce_place && r.end_ns > r.begin_ns)
+      replicas[{r.stage, r.replica}][place].emplace_back(r.begin_ns, r.end_ns);
+  for (auto& [who, did] : replicas) {
+    const auto stage = static_cast<std::size_t>(who.first);
+    auto left = sections;
+    for (std::size_t place = 0; place < did.size(); ++place) {
+      if (did[place].empty()) continue;
+      const auto spans = united(std::move(did[place]));
+      share_at(stages[stage], place) +=
+          static_cast<double>(length_of(common(spans, left))) / length / header.replicas[stage];
+      left = without(left, spans);
+    }
+  }
+  return stages;
+}
+
+} // namespace penstock::actors

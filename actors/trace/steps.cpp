@@ -1,0 +1,79 @@
+// Orders the minibatches of each segment by their last loss.
+#include "actors/trace/steps.hpp"
+
+#include "actors/trace/header_schedule.hpp"
+#include "actors/trace/statistics.hpp"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+namespace penstock::actors {
+
+namespace {
+
+/// Minibatches that fill the pipeline; 0 for a schedule that this version does not know.
+std::int64_t filling_of(const trace_header& h) {
+  try {
+    const auto s = planner::resolve_schedule(request_of(h));
+    return (s.source_credit() + s.microbatches - 1) / s.microbatches;
+  } catch (const std::invalid_argument&) {
+    return 0;
+  }
+}
+
+struct segment_times {
+  std::int64_t begin = 0, end = 0;                // of all its training spans
+  std::map<std::int64_t, std::int64_t> losses_at; // by minibatch: the end of the last stage's last forward
+};
+
+std::map<int, segment_times> segments_of(const trace_header& header, const std::vector<trace_record>& records) {
+  const auto last_stage = static_cast<int>(header.replicas.size()) - 1;
+  std::map<int, segment_times> segments;
+  for (const auto& r : records) {
+    if (!is_training(r)) continue;
+    const auto [at, is_new] = segments.try_emplace(r.segment, segment_times{r.begin_ns, r.end_ns, {}});
+    auto& segment = at->second;
+    segment.begin = std::min(segment.begin, r.begin_ns);
+    segment.end = std::max(segment.end, r.end_ns);
+    if (r.stage != last_stage || r.kind != span_kind::forward) continue;
+    auto& end = segment.losses_at[r.minibatch];
+    end = std::max(end, r.end_ns);
+  }
+  return segments;
+}
+
+} // namespace
+
+step_time step_time_of(const trace_header& header, const std::vector<trace_record>& records) {
+  const auto filling = filling_of(header);
+  std::vector<std::int64_t> intervals;
+  double seconds = 0, all_seconds = 0;
+  std::int64_t minibatches = 0;
+  for (const auto& [id, segment] : segments_of(header, records)) {
+    all_seconds += static_cast<double>(segment.end - segment.begin) * 1e-9;
+    minibatches += static_cast<std::int64_t>(segment.losses_at.size());
+    std::int64_t place = 0, before = 0;
+    for (const auto& [minibatch, losses_at] : segment.losses_at) {
+      const auto now = std::max(before, losses_at); // a minibatch is done when those before it are
+      if (place > filling) {
+        intervals.push_back(now - before);
+        seconds += static_cast<double>(now - before) * 1e-9;
+      }
+      before = now;
+      ++place;
+    }
+  }
+  step_time result;
+  result.steps = static_cast<std::int64_t>(intervals.size());
+  if (result.steps > 0)
+    result.mean = seconds / static_cast<double>(result.steps);
+  else if (minibatches > 0)
+    result.mean = all_seconds / static_cast<double>(minibatches);
+  result.minibatches = minibatches;
+  result.median = median(std::move(intervals)) * 1e-9;
+  return result;
+}
+
+} // namespace penstock::actors
