@@ -17,6 +17,7 @@ void step_log::begin_segment(std::int64_t first_minibatch, std::int64_t in_fligh
   next_ = first_minibatch;
   steady_from_ = first_minibatch + in_flight;
   steady_segment_samples_ = 0;
+  steady_segment_steps_ = 0;
   begun_ = clock::now();
   recent_.clear();
   pending_.clear();
@@ -56,7 +57,10 @@ void step_log::finish(std::int64_t minibatch, const loss_metrics& sum) {
   ++steps_;
   samples_ += sum.samples;
   if (minibatch == steady_from_) steady_begun_ = now;
-  if (minibatch > steady_from_) steady_segment_samples_ += sum.samples;
+  if (minibatch > steady_from_) {
+    steady_segment_samples_ += sum.samples;
+    ++steady_segment_steps_;
+  }
   step_event event;
   event.step = minibatch + 1;
   event.epoch = minibatch / per_epoch_;
@@ -72,6 +76,7 @@ void step_log::end_segment() {
   seconds_ += seconds_between(begun_, clock::now());
   if (steady_segment_samples_ > 0) {
     steady_samples_ += static_cast<double>(steady_segment_samples_);
+    steady_steps_ += steady_segment_steps_;
     steady_seconds_ += seconds_between(steady_begun_, last_step_);
   }
 }

@@ -30,6 +30,13 @@ public:
     return steady_seconds_ > 0 ? steady_samples_ / steady_seconds_ : samples_per_s();
   }
 
+  /// From one minibatch's losses to the next's, mean over what steady_samples_per_s counts, else over all; the same as
+  /// a trace's step_time (trace/steps.hpp). 0 before the first.
+  double step_seconds() const {
+    if (steady_steps_ > 0) return steady_seconds_ / static_cast<double>(steady_steps_);
+    return steps_ > 0 ? seconds_ / static_cast<double>(steps_) : 0;
+  }
+
 private:
   using clock = std::chrono::steady_clock;
   struct pending {
@@ -49,12 +56,14 @@ private:
   clock::time_point begun_;
   clock::time_point steady_begun_;
   std::int64_t steady_segment_samples_ = 0;
+  std::int64_t steady_segment_steps_ = 0;
   clock::time_point last_step_;
   std::int64_t steps_ = 0;
   std::int64_t samples_ = 0;
   double seconds_ = 0;
   double steady_seconds_ = 0;
   double steady_samples_ = 0;
+  std::int64_t steady_steps_ = 0;
   std::vector<std::pair<clock::time_point, std::int64_t>> recent_;
 };
 

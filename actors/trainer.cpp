@@ -283,6 +283,7 @@ void training_run::summarise() {
   summary_.total_steps = plan_.drains.total;
   summary_.samples_per_s = steps_.samples_per_s();
   summary_.steady_samples_per_s = steps_.steady_samples_per_s();
+  summary_.step_seconds = steps_.step_seconds();
   report_stages(*parts_, inputs_.ranks, summary_.stages);
   doing("gathering the weights");
   const auto& o = plan_.options;

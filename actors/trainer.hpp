@@ -52,6 +52,7 @@ struct run_summary {
   double seconds = 0; ///< of this leg, as all that follows
   double samples_per_s = 0;
   double steady_samples_per_s = 0; ///< without the filling and draining of the pipeline
+  double step_seconds = 0; ///< mean, of steady state where there was one: step_log::step_seconds
   std::string weights_sha256;
   std::string state_sha256;
   std::vector<stage_report> stages;

@@ -41,6 +41,7 @@ ordered_json summary_json(const actors::run_summary& s) {
                     {"seconds", s.seconds},
                     {"samples_per_s", s.samples_per_s},
                     {"steady_samples_per_s", s.steady_samples_per_s},
+                    {"step_seconds", s.step_seconds},
                     {"weights_sha256", s.weights_sha256},
                     {"state_sha256", s.state_sha256},
                     {"schedule", s.schedule},

@@ -19,8 +19,7 @@ std::string ratio_cell(double predicted, double measured) {
 
 } // namespace
 
-std::string prediction_text(const planner::prediction& predicted, const actors::run_summary& measured,
-                            std::int64_t batch) {
+std::string prediction_text(const planner::prediction& predicted, const actors::run_summary& measured) {
   if (predicted.stages.size() != measured.stages.size()) return "";
   std::vector<std::vector<std::string>> rows{{"stage", "forward", "backward", "update", "ratio", "memory", "ratio"}};
   for (std::size_t i = 0; i < measured.stages.size(); ++i) {
@@ -34,9 +33,10 @@ std::string prediction_text(const planner::prediction& predicted, const actors::
                     byte_text(bytes) + " / " + byte_text(m.peak_memory_bytes),
                     ratio_cell(p.memory.total, static_cast<double>(m.peak_memory_bytes))});
   }
-  const auto step = measured.steady_samples_per_s > 0 ? static_cast<double>(batch) / measured.steady_samples_per_s : 0;
-  return fmt::format("predicted / measured: step {}, ratio {}\n{}", seconds_cell(predicted.step_seconds, step),
-                     ratio_cell(predicted.step_seconds, step), text_table(rows));
+  return fmt::format("predicted / measured: step {} (mean of steady state), ratio {}; of stages, medians of a "
+                     "micro-batch or update:\n{}",
+                     seconds_cell(predicted.step_seconds, measured.step_seconds),
+                     ratio_cell(predicted.step_seconds, measured.step_seconds), text_table(rows));
 }
 
 } // namespace penstock::apps

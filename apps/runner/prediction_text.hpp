@@ -7,8 +7,7 @@
 namespace penstock::apps {
 
 /// A table, one row a stage and one for the step: predicted, measured, and their ratio. Measured times are medians; the
-/// step's is the batch over the steady rate. "" where the run had other stages than the prediction.
-std::string prediction_text(const planner::prediction& predicted, const actors::run_summary& measured,
-                            std::int64_t batch);
+/// step's is the mean of steady state. "" where the run had other stages than the prediction.
+std::string prediction_text(const planner::prediction& predicted, const actors::run_summary& measured);
 
 } // namespace penstock::apps

@@ -147,8 +147,7 @@ int execute_run(const app_options& options, const plugin_registry& plugins, acto
   if (metrics) metrics->summary(summary);
   if (talks) {
     say(summary_text(summary, options));
-    if (run.plan && run.plan->predicted && summary.steps > 0)
-      say(prediction_text(*run.plan->predicted, summary, run.options.batch));
+    if (run.plan && run.plan->predicted && summary.steps > 0) say(prediction_text(*run.plan->predicted, summary));
   }
   if (talks && !summary.trace_failure.empty()) throw error(summary.trace_failure);
   const int code = code_of_interruption(job); // also of one that came when only outputs were left to write

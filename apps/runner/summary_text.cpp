@@ -53,8 +53,8 @@ std::string result_line(const actors::run_summary& s, const app_options& o) {
   auto text = is_whole ? fmt::format("done: {} steps", s.steps)
                        : fmt::format("interrupted: {} of {} steps", s.steps, s.total_steps);
   if (s.resumed_after > 0) text += fmt::format(", {} of them", s.steps - s.resumed_after);
-  return text + fmt::format(" in {}, {} samples/s (steady {})\n", duration_text(s.seconds), rate_text(s.samples_per_s),
-                            rate_text(s.steady_samples_per_s));
+  return text + fmt::format(" in {}, {} samples/s (steady {}, mean step {:.1f} ms)\n", duration_text(s.seconds),
+                            rate_text(s.samples_per_s), rate_text(s.steady_samples_per_s), 1e3 * s.step_seconds);
 }
 
 std::string work_line(const app_options& o, std::int64_t steps_per_epoch, std::int64_t test_samples) {

@@ -97,16 +97,19 @@ TEST_F(StepLog, CountsOnOverSegments) {
   EXPECT_GT(log.seconds(), 0);
   EXPECT_DOUBLE_EQ(log.samples_per_s(), 64 / log.seconds());
   EXPECT_GT(log.steady_samples_per_s(), 0);
+  EXPECT_NEAR(log.step_seconds() * log.steady_samples_per_s(), 8, 1e-9) << "a minibatch has 8 samples";
 }
 
 TEST_F(StepLog, HasNoRateBeforeItRan) {
   auto log = log_of(1);
   EXPECT_EQ(log.samples_per_s(), 0);
   EXPECT_EQ(log.steady_samples_per_s(), 0);
+  EXPECT_EQ(log.step_seconds(), 0);
   log.begin_segment(0, 5);
   log.add(0, 0, {1, 8, 0, 0});
   log.end_segment();
   EXPECT_DOUBLE_EQ(log.steady_samples_per_s(), log.samples_per_s()) << "too short to have been steady";
+  EXPECT_DOUBLE_EQ(log.step_seconds(), log.seconds());
 }
 
 } // namespace
