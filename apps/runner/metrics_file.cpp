@@ -5,8 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <ctime>
 
 namespace penstock::apps {
 
@@ -33,11 +36,77 @@ ordered_json per_stage(const actors::run_summary& summary, Member member) {
   return list;
 }
 
-ordered_json summary_json(const actors::run_summary& s) {
+// The shortest decimal that is this float: 0.01 and not 0.009999999776.
+double shortest(float value) {
+  std::array<char, 32> text{};
+  const auto* end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  double number = 0;
+  std::from_chars(text.data(), end, number);
+  return number;
+}
+
+ordered_json shortest(const std::vector<float>& values) {
+  auto list = ordered_json::array();
+  for (const float value : values)
+    list.push_back(shortest(value));
+  return list;
+}
+
+// "2026-03-01T12:34:56Z".
+std::string time_text(std::chrono::system_clock::time_point time) {
+  const auto seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+ordered_json data_json(const run_facts& f) {
+  ordered_json data{{"data", f.options.data}, {"train_samples", f.run.data.train->size()}};
+  if (f.run.data.test) data["test_samples"] = f.run.data.test->size();
+  if (const auto& c = f.run.data.conversion)
+    data.update(ordered_json{{"mean", shortest(c->values.mean)},
+                             {"deviation", shortest(c->values.deviation)},
+                             {"channels", c->channels},
+                             {"resize", c->resize},
+                             {"augmentation", c->augmentation}});
+  return data;
+}
+
+// What was asked for.
+ordered_json facts_json(const run_facts& f) {
+  const auto& run = f.run.options;
+  ordered_json seconds = ordered_json::object();
+  for (const auto& [part, sum] : f.seconds_by_part)
+    seconds[part] = sum;
+  return {{"version", PENSTOCK_VERSION},
+          {"model", f.run.inputs.model_options},
+          {"input", data_json(f)},
+          {"batch", run.batch},
+          {"epochs", run.epochs},
+          {"optimizer", run.optimizer.name},
+          {"lr", shortest(run.lr.base)},
+          {"lr_schedule", f.options.lr_schedule},
+          {"momentum", shortest(run.optimizer.momentum)},
+          {"nesterov", run.optimizer.nesterov},
+          {"weight_decay", shortest(run.optimizer.weight_decay)},
+          {"label_smoothing", shortest(run.label_smoothing)},
+          {"clip_norm", run.clip_norm},
+          {"seed", run.seed},
+          {"processes", f.processes},
+          {"started", time_text(f.started)},
+          {"ended", time_text(std::chrono::system_clock::now())},
+          {"seconds_by_part", seconds}};
+}
+
+ordered_json summary_json(const actors::run_summary& s, const run_facts& facts) {
   using actors::stage_report;
   ordered_json line{{"event", "summary"},
                     {"end", s.end == actors::run_end::finished ? "finished" : "interrupted"},
                     {"steps", s.steps},
+                    {"total_steps", s.total_steps},
+                    {"resumed_after", s.resumed_after},
                     {"seconds", s.seconds},
                     {"samples_per_s", s.samples_per_s},
                     {"steady_samples_per_s", s.steady_samples_per_s},
@@ -58,7 +127,11 @@ ordered_json summary_json(const actors::run_summary& s) {
                     {"instruction_set", s.instruction_set},
                     {"library", s.library},
                     {"trace_dropped", s.trace_dropped}};
-  if (s.evaluation) line["evaluation"] = evaluation_json(*s.evaluation);
+  if (s.evaluation) {
+    line["evaluation"] = evaluation_json(*s.evaluation);
+    line["evaluated_after"] = s.evaluated_after;
+  }
+  line.update(facts_json(facts));
   return line;
 }
 
@@ -76,10 +149,10 @@ metrics_file::metrics_file(std::filesystem::path file, metrics_start start) : pa
 void metrics_file::step(const actors::step_event& e) {
   write(text_of(ordered_json{{"event", "step"},
                              {"step", e.step},
-                             {"epoch", e.epoch},
+                             {"epoch", e.epoch + 1},
                              {"loss", e.loss},
                              {"accuracy", e.accuracy},
-                             {"lr", e.learning_rate},
+                             {"lr", shortest(e.learning_rate)},
                              {"samples_per_s", e.samples_per_s}}));
 }
 
@@ -89,8 +162,8 @@ void metrics_file::eval(const actors::eval_event& e) {
   write(text_of(line));
 }
 
-void metrics_file::summary(const actors::run_summary& s) {
-  write(text_of(summary_json(s)));
+void metrics_file::summary(const actors::run_summary& s, const run_facts& facts) {
+  write(text_of(summary_json(s, facts)));
 }
 
 void metrics_file::write(const std::string& line) {

@@ -121,6 +121,7 @@ void declare_outputs(command_line& line, app_options& o, option_texts& t) {
 void read_choices(app_options& o, const option_texts& t, const command_line& line) {
   o.run.executor = t.executor == "oracle" ? actors::executor_kind::oracle : actors::executor_kind::actors;
   const auto base = !line.given("--lr") && o.run.optimizer.name == "adamw" ? 0.001F : o.run.lr.base;
+  o.lr_schedule = t.lr_schedule;
   o.run.lr = of_option("--lr-schedule", [&] { return parse_lr_schedule(t.lr_schedule); });
   o.run.lr.base = base;
 }

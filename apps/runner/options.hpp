@@ -49,6 +49,7 @@ struct app_options {
   bool augment = true;
   std::int64_t synthetic_samples = 1024;
   std::vector<std::string> cuts;  ///< names of the layers at which stages 1, 2, ... begin
+  std::string lr_schedule;        ///< as given
   std::string recompute = "none"; ///< none, all, or stage numbers with commas
   plan_options plan;
   job_options job;

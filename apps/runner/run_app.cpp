@@ -8,6 +8,7 @@
 #include "apps/runner/metrics_file.hpp"
 #include "apps/runner/of_option.hpp"
 #include "apps/runner/output_files.hpp"
+#include "apps/runner/part_clock.hpp"
 #include "apps/runner/prediction_text.hpp"
 #include "apps/runner/prepare.hpp"
 #include "apps/runner/progress.hpp"
@@ -29,10 +30,11 @@ namespace {
 // Hands every event to whoever shows or keeps it. An output that fails ends the run in order, and is reported then.
 class app_observer final : public actors::run_observer {
 public:
-  app_observer(progress& shown, metrics_file* kept, actors::run_control& control)
-      : shown_(shown), kept_(kept), control_(control) {}
+  app_observer(progress& shown, metrics_file* kept, actors::run_control& control, part_clock& parts)
+      : shown_(shown), kept_(kept), control_(control), parts_(parts) {}
 
   void on_step(const actors::step_event& event) override {
+    parts_.enter("training");
     shown_.step(event);
     keep([&] { kept_->step(event); });
   }
@@ -44,7 +46,11 @@ public:
     shown_.note("checkpoint of step " + std::to_string(step) + " in " + path.string());
   }
   void on_note(const std::string& line) override { shown_.note(line); }
-  void on_progress(const actors::part_progress& p) override { shown_.part(p); }
+  void on_progress(const actors::part_progress& p) override {
+    const bool saves = p.what.starts_with("gathering") || p.what.starts_with("finishing");
+    parts_.enter(p.what == "evaluating" || p.what == "training" ? p.what : saves ? "saving" : "preparing");
+    shown_.part(p);
+  }
 
   const std::string& failure() const { return failure_; }
 
@@ -63,6 +69,7 @@ private:
   progress& shown_;
   metrics_file* kept_;
   actors::run_control& control_;
+  part_clock& parts_;
   std::string failure_;
 };
 
@@ -120,6 +127,8 @@ int code_of_interruption(const app_job* job) {
 int execute_run(const app_options& options, const plugin_registry& plugins, actors::run_control& control,
                 app_job* job) {
   const bool talks = job == nullptr || job->is_first();
+  const auto started = std::chrono::system_clock::now();
+  part_clock parts("preparing");
   progress shown(stdout, !talks);
   auto run = prepare_shown(options, plugins, control, job, shown);
   if (job != nullptr) run.inputs.ranks = &job->ranks();
@@ -140,11 +149,16 @@ int execute_run(const app_options& options, const plugin_registry& plugins, acto
     describe(options, run, plan, job);
   }
   shown.steps_per_epoch(run.steps_per_epoch);
-  app_observer observer(shown, metrics ? &*metrics : nullptr, control);
+  app_observer observer(shown, metrics ? &*metrics : nullptr, control, parts);
   const auto summary = actors::train(run.options, run.inputs, observer, control);
   shown.finish();
   if (!observer.failure().empty()) throw error(observer.failure());
-  if (metrics) metrics->summary(summary);
+  if (metrics)
+    metrics->summary(summary, {.options = options,
+                               .run = run,
+                               .processes = job != nullptr ? job->ranks().size() : 1,
+                               .started = started,
+                               .seconds_by_part = parts.seconds()});
   if (talks) {
     say(summary_text(summary, options));
     if (run.plan && run.plan->predicted && summary.steps > 0) say(prediction_text(*run.plan->predicted, summary));

@@ -18,7 +18,8 @@ TEST(Run, SaysWhatIsDoneToImagesAndWhenThreadsAreMoreThanCores) {
   const std::string data = "/usr/share/datasets/fashion-mnist";
   if (!std::filesystem::exists(data)) GTEST_SKIP() << "no " << data << " (Debian: dataset-fashion-mnist)";
   const auto run = run_process(
-      program("vgg16", {"--data", "fashion-mnist:" + data, "--image-size", "32", "--threads", "999", "--dry-run"}), patience);
+      program("vgg16", {"--data", "fashion-mnist:" + data, "--image-size", "32", "--threads", "999", "--dry-run"}),
+      patience);
   EXPECT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_THAT(run.output, testing::HasSubstr("images: pixels / 255, mean 0.286, deviation 0.353; grey repeated to 3 "
                                              "channels; resize: bilinear with antialiasing, 28x28 to 32x32; "
@@ -148,6 +149,8 @@ TEST(Metrics, AreOneJsonObjectALineAndEndWithTheSummary) {
   for (const auto& event : events) {
     if (event.at("event") == "step") {
       EXPECT_EQ(event.at("step"), ++steps);
+      EXPECT_EQ(event.at("epoch"), 1 + (steps - 1) / 8); // of an evaluation too: the first is 1
+      EXPECT_EQ(event.at("lr").dump(), "0.01");          // and not 0.009999999776
       EXPECT_TRUE(event.at("loss").is_number_float());
       EXPECT_TRUE(event.at("samples_per_s").is_number());
     }
@@ -174,6 +177,57 @@ TEST(Metrics, AreOneJsonObjectALineAndEndWithTheSummary) {
   for (const char* key : {"samples_per_s", "steady_samples_per_s", "instruction_set", "library", "microbatches"})
     EXPECT_TRUE(summary.contains(key)) << key;
   EXPECT_THAT(result.output, HasSubstr(summary.at("weights_sha256").get<std::string>()));
+}
+
+// Enough to run it again and to judge it, without the command line that made it.
+TEST(Metrics, TheSummaryTellsWhatWasRunWhenAndHowLongEachPartTook) {
+  const temporary_folder folder;
+  const auto result =
+      run_process(tiny_lenet({"--epochs", "2", "--lr", "0.1", "--lr-schedule", "cosine,warmup=2", "--seed", "7",
+                              "--weight-decay", "0.0005", "--checkpoint", "ck", "--metrics", "m.jsonl"}),
+                  patience, {.folder = folder.path()});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto summary = events_of(folder / "m.jsonl").back();
+  EXPECT_THAT(summary.at("version").get<std::string>(), testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
+  EXPECT_THAT(summary.at("model").get<std::string>(), testing::StartsWith("lenet image_size=28 "));
+  EXPECT_EQ(summary.at("input"), json({{"data", "synthetic"}, {"train_samples", 64}, {"test_samples", 16}}));
+  EXPECT_EQ(summary.at("batch"), 8);
+  EXPECT_EQ(summary.at("epochs"), 2);
+  EXPECT_EQ(summary.at("optimizer"), "sgd");
+  EXPECT_EQ(summary.at("lr").dump(), "0.1");
+  EXPECT_EQ(summary.at("lr_schedule"), "cosine,warmup=2");
+  EXPECT_EQ(summary.at("momentum").dump(), "0.9");
+  EXPECT_EQ(summary.at("weight_decay").dump(), "0.0005");
+  EXPECT_EQ(summary.at("seed"), 7);
+  EXPECT_EQ(summary.at("processes"), 1);
+  EXPECT_EQ(summary.at("total_steps"), 16);
+  EXPECT_EQ(summary.at("evaluated_after"), 16);
+  for (const char* time : {"started", "ended"})
+    EXPECT_THAT(summary.at(time).get<std::string>(), testing::MatchesRegex("20..-..-..T..:..:..Z"));
+  EXPECT_LE(summary.at("started").get<std::string>(), summary.at("ended").get<std::string>());
+  double seconds = 0;
+  for (const char* part : {"preparing", "training", "evaluating", "saving"}) {
+    EXPECT_GT(summary.at("seconds_by_part").at(part), 0) << part;
+    seconds += summary.at("seconds_by_part").at(part).get<double>();
+  }
+  EXPECT_GE(seconds, summary.at("seconds").get<double>());
+}
+
+TEST(Metrics, TheSummaryTellsWhatIsDoneToImages) {
+  const std::string data = "/usr/share/datasets/fashion-mnist";
+  if (!std::filesystem::exists(data)) GTEST_SKIP() << "no " << data << " (Debian: dataset-fashion-mnist)";
+  const temporary_folder folder;
+  const auto result = run_process(program("lenet", {"--data", "fashion-mnist:" + data, "--image-size", "32", "--steps",
+                                                    "1", "--eval-every", "-1", "--metrics", "m.jsonl"}),
+                                  patience, {.folder = folder.path()});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const auto input = events_of(folder / "m.jsonl").back().at("input");
+  EXPECT_EQ(input.at("train_samples"), 60000);
+  EXPECT_EQ(input.at("mean").dump(), "[0.286]");
+  EXPECT_EQ(input.at("deviation").dump(), "[0.353]");
+  EXPECT_EQ(input.at("channels"), "grey");
+  EXPECT_EQ(input.at("resize"), "bilinear with antialiasing, 28x28 to 32x32");
+  EXPECT_EQ(input.at("augmentation"), "none");
 }
 
 TEST(Summary, NamesWhatWasWritten) {

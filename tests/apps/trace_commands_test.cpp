@@ -114,7 +114,7 @@ TEST(TraceOfRuns, OnesThatWereToldToCheckpointAndToEndAreRead) {
         app.wait_until([&] { return lines_of(read_text(runs.folder / "m.jsonl")).size() > written + 40; }, patience));
     app.send(SIGUSR1);
   }
-  ASSERT_TRUE(app.wait_for_text(runs.folder / "m.jsonl", R"("epoch":6)", patience));
+  ASSERT_TRUE(app.wait_for_text(runs.folder / "m.jsonl", R"("epoch":7)", patience));
   app.send(SIGINT);
   EXPECT_EQ(app.finish(patience).exit_code, 130);
   runs.expect_every_command_reads_it(3);
@@ -143,7 +143,7 @@ TEST(TraceOfRuns, OnesThatWereKilledAreReadAsFarAsTheyGo) {
   const traced_runs runs;
   process app(runs.lenet(1, {"--stages", "2", "--epochs", "20000", "--eval-every", "1", "--metrics", "m.jsonl"}),
               {.folder = runs.folder.path()});
-  ASSERT_TRUE(app.wait_for_text(runs.folder / "m.jsonl", R"("epoch":6)", patience));
+  ASSERT_TRUE(app.wait_for_text(runs.folder / "m.jsonl", R"("epoch":7)", patience));
   ASSERT_TRUE(app.wait_until([&] { return runs.trace({"lifeline", "t.pftrace", "20"}).exit_code == 0; }, patience));
   app.send(SIGKILL);
   EXPECT_EQ(app.finish(patience).ended_by, SIGKILL);
