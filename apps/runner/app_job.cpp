@@ -25,9 +25,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A rank of a job that has lost others may still have been unwinding when the first came (watch()'s grace), and comes
-// then.
-constexpr auto least_join_deadline = 6000ms;
+// Ranks that have lost others all start anew at once. One may still have been unwinding when the first came (watch()'s
+// grace), and comes then; one that does not come was lost with the others, and holds up those that are left.
+constexpr auto least_rejoin_deadline = 6000ms;
+constexpr auto most_rejoin_deadline = 15000ms;
+constexpr auto least_connect_deadline = 30000ms;
 constexpr const char* signal_topic = "signal";
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -55,6 +57,10 @@ transport::join_options join_options_of(const job_options& o,
   join.silence = milliseconds(o.silence_seconds);
   join.log = warn;
   return join;
+}
+
+std::chrono::milliseconds deadline_of_connecting(const job_options& o) {
+  return std::max(milliseconds(o.join_seconds), least_connect_deadline);
 }
 
 transport::route_choice routes_of(const std::string& name) {
@@ -85,7 +91,8 @@ app_job::app_job(const job_options& options, std::span<const std::pair<std::stri
   share_quota(where_.local_size);
   auto join = join_options_of(options, shared, warn);
   join.generation = static_cast<int>(recipe_.lost.size());
-  if (join.generation > 0) join.join_deadline = std::max(join.join_deadline, least_join_deadline);
+  if (join.generation > 0)
+    join.join_deadline = std::clamp(join.join_deadline, least_rejoin_deadline, most_rejoin_deadline);
   try {
     control_ = transport::join_job(where_, join);
   } catch (const transport::job_failed& e) {
@@ -110,22 +117,32 @@ app_job::app_job(const job_options& options, std::span<const std::pair<std::stri
   }
 }
 
+// The devices by which ranks of other hosts have found rank 0 are those that lead to them. A rank on rank 0's own host
+// uses the same.
+std::string app_job::devices_of(const job_options& options) {
+  const auto own = transport::network_devices_of(control_->ways_out());
+  const auto of_rank_0 = control_->broadcast("network devices", own, deadline_of_connecting(options));
+  if (!options.devices.empty()) return options.devices;
+  return control_->ways_out().empty() ? of_rank_0 : own;
+}
+
 void app_job::connect(const job_options& options, const std::array<std::byte, 16>& token) {
   control_->doing("connecting the data plane");
-  const auto devices =
-      options.devices.empty() ? transport::network_device_towards(where_.master, where_.rank == 0) : options.devices;
+  const auto devices = devices_of(options);
+  transport::await_running(devices, 3s);
   const auto port = transport::open_ucx({.rank = where_.rank,
                                          .size = where_.size,
                                          .token = token,
                                          .routes = routes_of(options.transport),
                                          .devices = devices,
                                          .poll = options.poll});
-  const auto addresses = control_->all_gather("data plane", port->address(), 30s);
-  data_ = port->connect(addresses, 30s);
+  const auto deadline = deadline_of_connecting(options);
+  const auto addresses = control_->all_gather("data plane", port->address(), deadline);
+  data_ = port->connect(addresses, deadline);
   std::vector<std::string> routes;
   for (int peer = 0; peer < where_.size; ++peer)
     routes.push_back(data_->route_to(peer));
-  routes_ = control_->all_gather("routes", pack_routes(routes), 30s);
+  routes_ = control_->all_gather("routes", pack_routes(routes), deadline);
   data_->on_failure([this](int peer, const std::string& what) { control_->suspect(peer, what); });
   ranks_ = std::make_unique<actors::job>(actors::job{*control_, *data_});
 }
@@ -144,7 +161,8 @@ void app_job::watch() {
     if (now - since < grace) continue;
     const int signalled = go_on_without(*cause); // no flush: who holds the stream may be what hangs
     if (signalled != 0) std::_Exit(signalled);
-    if (is_first() && !over_) std::fprintf(stderr, "penstock: %s\n", cause->text.c_str());
+    const bool nobody_else_tells = is_first() || (cause->lost && cause->rank == 0);
+    if (nobody_else_tells && !over_) std::fprintf(stderr, "penstock: %s\n", cause->text.c_str());
     std::_Exit(1);
   }
 }
@@ -207,9 +225,7 @@ void app_job::pass_on_signal() {
     if (rank != where_.rank) control_->send(rank, signal_topic, std::to_string(signal));
 }
 
-// What broke here may have broken because a rank was lost, which becomes known a little later and can be mended.
-void app_job::await_cause() const {
-  constexpr auto patience = 600ms; // twice what the control plane takes over a suspicion
+void app_job::await_cause(std::chrono::milliseconds patience) const {
   const auto until = std::chrono::steady_clock::now() + patience;
   while (!control_->failure() && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(10ms);
@@ -217,10 +233,15 @@ void app_job::await_cause() const {
 
 bool app_job::fail(const std::string& why) {
   has_failed_ = true;
-  if (shrinks_) await_cause();
+  // What broke here may have broken because a rank was lost, which becomes known a little later and can be mended.
+  constexpr auto suspicion = 600ms; // twice what the control plane takes over one
+  constexpr auto answer = 2s;       // a rank 0 that hangs tells nobody
+  if (shrinks_) await_cause(suspicion);
   control_->fail(why);
+  if (is_first()) return false;
+  await_cause(answer);
   const auto cause = control_->failure();
-  return !is_first() && !(cause && cause->lost && cause->rank == 0);
+  return cause && !(cause->lost && cause->rank == 0);
 }
 
 // Rank 0 hashes and writes what all have learnt while the others have nothing more to do; it then waits for nobody

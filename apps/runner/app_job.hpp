@@ -50,8 +50,9 @@ public:
 
 private:
   void connect(const job_options& options, const std::array<std::byte, 16>& token);
+  std::string devices_of(const job_options& options);
   void watch();
-  void await_cause() const;
+  void await_cause(std::chrono::milliseconds patience) const;
   int go_on_without(const transport::job_failure& cause);
 
   transport::launch where_;

@@ -35,7 +35,7 @@ struct job_options {
   std::string transport = "auto"; ///< auto, shm or tcp
   std::string devices;            ///< network devices for tensors; empty: loopback, or what leads to rank 0
   bool poll = false;
-  double join_seconds = 8;     ///< until all processes are there
+  double join_seconds = 60;    ///< until all processes are there
   double silence_seconds = 4;  ///< a process that says nothing for so long is lost
   std::string on_loss = "end"; ///< or shrink
 };

@@ -103,9 +103,13 @@ std::vector<std::string> variables_of(const restart_recipe& r, const std::vector
     if (!is_ours(*v)) all.emplace_back(*v);
   all.push_back(fmt::format("PENSTOCK_RANK={}", next.rank));
   all.push_back(fmt::format("PENSTOCK_WORLD_SIZE={}", next.size));
-  all.push_back(fmt::format("PENSTOCK_LOCAL_RANK={}", next.local_rank));
-  all.push_back(fmt::format("PENSTOCK_LOCAL_WORLD_SIZE={}", next.local_size));
-  all.push_back(fmt::format("PENSTOCK_MASTER={}:{}", next.master, next.port));
+  if (next.hosts != transport::spread::unknown) {
+    all.push_back(fmt::format("PENSTOCK_LOCAL_RANK={}", next.local_rank));
+    all.push_back(fmt::format("PENSTOCK_LOCAL_WORLD_SIZE={}", next.local_size));
+  }
+  const bool has_colons = next.master.find(':') != std::string::npos;
+  all.push_back(
+      fmt::format("PENSTOCK_MASTER={}{}{}:{}", has_colons ? "[" : "", next.master, has_colons ? "]" : "", next.port));
   all.push_back(fmt::format("PENSTOCK_RESTARTS={}", next.restarts + 1));
   all.push_back(fmt::format("{}={}", lost_variable, as_variable(all_lost)));
   if (!hosts.empty()) all.push_back(fmt::format("{}={}", hosts_variable, joined(hosts)));

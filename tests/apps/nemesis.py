@@ -64,6 +64,7 @@ class Run:
                     "1", "--schedule", schedule, "--replicas", replicas, "--epochs", "6", "--eval-every", "2",
                     "--momentum", "0.9", "--checkpoint", os.path.join(folder, "c"), "--checkpoint-every", "25",
                     "--metrics", self.metrics]
+        command += ["--join-timeout", "8"]  # so long is waited for one that is stopped before it has come
         if not hosts:
             command += ["--transport", transport]
         if microbatches:

@@ -2,6 +2,7 @@
 #include "tools/launch/placement.hpp"
 
 #include "kernels/check.hpp"
+#include "transport/launch/host.hpp"
 
 #include <algorithm>
 #include <array>
@@ -40,10 +41,6 @@ host_slots parse_host(const std::string& text) {
   return result;
 }
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host.starts_with("127.");
-}
-
 } // namespace
 
 std::vector<host_slots> parse_hosts(const std::string& text) {
@@ -58,9 +55,9 @@ std::vector<host_slots> parse_hosts(const std::string& text) {
 
 bool is_this_machine(const std::string& host) {
   std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return is_loopback(host);
+  if (::gethostname(name.data(), name.size() - 1) != 0) return transport::is_loopback_name(host);
   const std::string own = name.data();
-  return is_loopback(host) || host == own || host == own.substr(0, own.find('.'));
+  return transport::is_loopback_name(host) || host == own || host == own.substr(0, own.find('.'));
 }
 
 std::vector<place> place_ranks(int ranks, const std::vector<host_slots>& hosts) {
@@ -85,7 +82,7 @@ std::vector<place> place_ranks(int ranks, const std::vector<host_slots>& hosts) 
   for (auto& each : places)
     each.local_size = sizes[each.host];
   const bool has_remote = std::any_of(places.begin(), places.end(), [](const place& p) { return !p.is_here(); });
-  if (has_remote && is_loopback(hosts.front().host))
+  if (has_remote && transport::is_loopback_name(hosts.front().host))
     throw usage_error("--hosts: found '" + hosts.front().host +
                       "' first, wanted a name or address under which the other hosts reach rank 0");
   return places;

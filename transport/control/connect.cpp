@@ -2,6 +2,7 @@
 #include "transport/control/connect.hpp"
 
 #include "kernels/check.hpp"
+#include "transport/control/door.hpp"
 #include "transport/control/verdict.hpp"
 #include "transport/control/words.hpp"
 
@@ -24,8 +25,11 @@ using clock = std::chrono::steady_clock;
 
 constexpr auto first_pause = 20ms;
 constexpr auto longest_pause = 250ms;
-constexpr auto connect_bound = 2s;   // for one address
-constexpr auto handshake_bound = 5s; // rank 0's own patience is shorter
+constexpr auto connect_bound = 2s; // for one address
+// The kernel takes connections for a rank 0 that may itself not have come so far yet. Whoever gives up and comes again
+// only makes a busy one's work more; but what is caught in a broken network must get a second try.
+constexpr auto least_handshake_bound = 5s;
+constexpr auto names_bound = 10s; // for whoever knows the names of hosts
 
 /// One try. Nothing: try again, `why` says what happened.
 struct attempt {
@@ -66,13 +70,14 @@ std::optional<admitted_line> attempt::connect(const tcp::endpoint& address) {
     failed = run(
         connect_bound, [&](auto done) { socket.async_connect(address, done); }, [&] { socket.close(); });
   if (failed) {
-    why = failed.message();
+    why = text_of(address) + ": " + failed.message();
     return {};
   }
   const auto line = std::make_shared<link>(std::move(socket), address, tls);
+  const auto half_of_the_rest = (deadline - clock::now()) / 2;
   failed = run(
-      handshake_bound, [&](auto done) { line->stream().async_handshake(tls_stream::client, done); },
-      [&] { line->cut(); });
+      std::max<clock::duration>(least_handshake_bound, half_of_the_rest),
+      [&](auto done) { line->stream().async_handshake(tls_stream::client, done); }, [&] { line->cut(); });
   if (failed) {
     if (failed != asio::error::timed_out && fault_of(failed) == handshake_fault::secret)
       throw error("[control] the job's secret differs from that of rank 0 at " + text_of(address));
@@ -123,20 +128,26 @@ std::optional<admitted_line> attempt::greet(const std::shared_ptr<link>& line) {
 
 } // namespace
 
-admitted_line connect_to_rank_0(asio::io_context& network, asio::ssl::context& tls, const std::string& host, int port,
+admitted_line connect_to_rank_0(asio::io_context& network, asio::ssl::context& tls, const launch& where,
                                 const hello& own, std::chrono::milliseconds deadline) {
-  attempt next{network, tls, own, clock::now() + deadline, ""};
+  const auto begun = clock::now();
+  attempt next{network, tls, own, begun + deadline, ""};
   for (auto pause = std::chrono::milliseconds(first_pause);;
        pause = std::min<std::chrono::milliseconds>(2 * pause, longest_pause)) {
-    error_code failed;
-    const auto found = tcp::resolver(network).resolve(host, std::to_string(port), failed);
-    if (failed) next.why = failed.message();
-    for (const auto& entry : found) {
-      if (auto line = next.connect(entry.endpoint())) return *line;
+    try {
+      std::string first; // the likeliest way's reason says most
+      for (const auto& address : ways_to_rank_0(network, where)) {
+        if (auto line = next.connect(address)) return *line;
+        if (first.empty()) first = next.why;
+      }
+      next.why = first;
+    } catch (const host_unknown& e) {
+      if (!e.may_come() || clock::now() - begun >= names_bound) throw;
+      next.why = e.what();
     }
     if (clock::now() + pause >= next.deadline)
-      throw error("[control] rank " + std::to_string(own.rank) + " has not reached rank 0 at " + host + ":" +
-                  std::to_string(port) + " within " + text_of(deadline) + ": " + next.why);
+      throw error("[control] rank " + std::to_string(own.rank) + " has not reached rank 0 at " + where.master + ":" +
+                  std::to_string(where.port) + " within " + text_of(deadline) + ": " + next.why);
     std::this_thread::sleep_for(pause);
   }
 }

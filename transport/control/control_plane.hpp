@@ -74,6 +74,10 @@ public:
   /// Called once on the network's thread when the job fails; at once when it has.
   virtual void on_failure(failure_handler handler) = 0;
 
+  /// This host's addresses by which its control connections go to other hosts: of rank 0 those of all ranks, of others
+  /// the one to rank 0; none where they stay on this host.
+  virtual std::vector<std::string> ways_out() const { return {}; }
+
   /// Nanoseconds to add to this rank's steady clock to get rank 0's; 0 on the same host.
   virtual std::int64_t clock_offset_ns() const = 0;
 

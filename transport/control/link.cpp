@@ -2,25 +2,22 @@
 #include "transport/control/link.hpp"
 
 #include "kernels/check.hpp"
+#include "transport/control/door.hpp"
+#include "transport/launch/host.hpp"
 
 #include <boost/asio/write.hpp>
-#include <sstream>
 
 namespace penstock::transport {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-std::string text_of(const asio::ip::tcp::endpoint& address) {
-  std::ostringstream text;
-  text << address;
-  return text.str();
-}
-
 link::link(asio::ip::tcp::socket socket, const asio::ip::tcp::endpoint& other, asio::ssl::context& tls)
     : stream_(std::move(socket), tls), address_(text_of(other)) {
   error_code ignored;
   stream_.next_layer().set_option(asio::ip::tcp::no_delay(true), ignored);
+  const auto own = stream_.next_layer().local_endpoint(ignored);
+  if (own.address() != other.address() && !is_loopback_name(address_of(own))) way_out_ = address_of(own);
 }
 
 void link::open(events handlers, std::initializer_list<frame_kind> acceptable) {

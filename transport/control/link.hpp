@@ -29,6 +29,8 @@ public:
 
   tls_stream& stream() { return stream_; }
   const std::string& address() const { return address_; } ///< the other side's, for messages
+  /// This side's address where the two differ, so that the way leads to another host; else empty.
+  const std::string& way_out() const { return way_out_; }
 
   /// Starts reading; only these kinds of frames may come.
   void open(events handlers, std::initializer_list<frame_kind> acceptable);
@@ -51,6 +53,7 @@ private:
 
   tls_stream stream_;
   std::string address_;
+  std::string way_out_;
   events handlers_;
   frame_reader reader_{};
   std::array<char, 65536> bytes_{};
@@ -58,8 +61,5 @@ private:
   bool writing_ = false;
   bool finishing_ = false;
 };
-
-/// "1.2.3.4:80" or "[::1]:80".
-std::string text_of(const boost::asio::ip::tcp::endpoint& address);
 
 } // namespace penstock::transport

@@ -1,11 +1,12 @@
-// Accepts visitors and gives each of them little: a place among few, two seconds, one small frame.
+// Accepts visitors and gives each of them little: a place among few, a little time, one small frame.
 #include "transport/control/listener.hpp"
 
-#include "kernels/check.hpp"
+#include "transport/control/door.hpp"
+#include "transport/control/words.hpp"
 
 #include <cerrno>
-#include <fcntl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace penstock::transport {
 
@@ -21,7 +22,7 @@ constexpr auto pause_when_full = std::chrono::milliseconds(100);
 } // namespace
 
 struct listener::visitor {
-  visitor(std::uint64_t n, std::shared_ptr<link> l, asio::io_context& network)
+  visitor(std::uint64_t n, std::shared_ptr<link> l, asio::io_context& network, std::chrono::milliseconds patience)
       : number(n), line(std::move(l)), timer(network, patience) {}
   std::uint64_t number;
   std::shared_ptr<link> line;
@@ -29,10 +30,10 @@ struct listener::visitor {
   bool answered = false;
 };
 
-listener::listener(asio::io_context& network, tcp::acceptor door, asio::ssl::context& tls, greeter greet,
-                   reporter report)
-    : network_(network), door_(std::move(door)), pause_(network), tls_(tls), greet_(std::move(greet)),
-      report_(std::move(report)) {}
+listener::listener(asio::io_context& network, tcp::acceptor door, asio::ssl::context& tls,
+                   std::chrono::milliseconds patience, greeter greet, reporter report)
+    : network_(network), door_(std::move(door)), pause_(network), tls_(tls), patience_(patience),
+      greet_(std::move(greet)), report_(std::move(report)) {}
 
 listener::~listener() {
   stop();
@@ -97,10 +98,10 @@ void listener::receive(tcp::socket socket, const tcp::endpoint& from) {
   // A rank needs milliseconds, so the oldest visitor is the least likely to be one: it makes room for the newest.
   if (visitors_.size() >= most_visitors) turn_away(visitors_.begin()->second, "too many connections at once");
   auto line = std::make_shared<link>(std::move(socket), from, tls_);
-  const auto v = std::make_shared<visitor>(next_number_++, std::move(line), network_);
+  const auto v = std::make_shared<visitor>(next_number_++, std::move(line), network_, patience_);
   visitors_.emplace(v->number, v);
   v->timer.async_wait([this, v](const error_code& failed) {
-    if (!failed) turn_away(v, "it has not said who it is within " + std::to_string(patience.count()) + " s");
+    if (!failed) turn_away(v, "it has not said who it is within " + text_of(patience_));
   });
   v->line->stream().async_handshake(tls_stream::server, [this, v](const error_code& failed) {
     if (!v->line->is_open()) return;
@@ -142,57 +143,6 @@ void listener::forget(const std::shared_ptr<visitor>& v) {
   v->timer.cancel();
   v->line->cut();
   visitors_.erase(v->number);
-}
-
-namespace {
-
-void keep_from_children(int fd) {
-  ::fcntl(fd, F_SETFD, ::fcntl(fd, F_GETFD) | FD_CLOEXEC);
-}
-
-tcp::acceptor adopt(asio::io_context& network, int fd) {
-  int listens = 0;
-  socklen_t size = sizeof listens;
-  sockaddr_storage own{};
-  socklen_t own_size = sizeof own;
-  if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0 ||
-      ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_size) != 0 ||
-      (own.ss_family != AF_INET && own.ss_family != AF_INET6))
-    throw error("[control] the inherited descriptor " + std::to_string(fd) + " is no TCP socket that listens");
-  keep_from_children(fd);
-  ::listen(fd, SOMAXCONN); // whatever the launcher chose: a short queue lets a flood keep ranks out
-  return tcp::acceptor(network, own.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), fd);
-}
-
-error_code listen_on(tcp::acceptor& door, const tcp::endpoint& address) {
-  const int fd = ::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
-  error_code failed(fd < 0 ? errno : 0, boost::system::system_category());
-  if (!failed) door.assign(address.protocol(), fd, failed);
-  if (!failed) door.set_option(tcp::acceptor::reuse_address(true), failed);
-  if (!failed) door.bind(address, failed);
-  if (!failed) door.listen(asio::socket_base::max_listen_connections, failed);
-  return failed;
-}
-
-} // namespace
-
-tcp::acceptor open_door(asio::io_context& network, const std::string& host, int port, int inherited) {
-  if (inherited >= 0) {
-    auto door = adopt(network, inherited);
-    door.non_blocking(true);
-    return door;
-  }
-  error_code failed;
-  const auto found = tcp::resolver(network).resolve(host, std::to_string(port), failed);
-  if (failed) throw error("[control] rank 0 cannot listen on '" + host + "': " + failed.message());
-  for (const auto& entry : found) {
-    tcp::acceptor door(network);
-    failed = listen_on(door, entry.endpoint());
-    if (failed) continue;
-    door.non_blocking(true);
-    return door;
-  }
-  throw error("[control] rank 0 cannot listen on " + host + ":" + std::to_string(port) + ": " + failed.message());
 }
 
 } // namespace penstock::transport

@@ -14,7 +14,7 @@
 namespace penstock::transport {
 
 /// Listens as long as the job runs, since a stranger must be refused and a late rank heard. All on the network's
-/// thread, but for open_door().
+/// thread.
 class listener {
 public:
   /// The greeting of a visitor that has proved to know the secret. True: the line is now the caller's.
@@ -22,11 +22,11 @@ public:
   /// A visitor was turned away: its address, and why.
   using reporter = std::function<void(const std::string& address, const std::string& why)>;
 
-  static constexpr auto patience = std::chrono::seconds(2); ///< for handshake and hello
   static constexpr std::size_t most_visitors = 64;
 
+  /// `patience`: for a visitor's handshake and hello.
   listener(boost::asio::io_context& network, boost::asio::ip::tcp::acceptor door, boost::asio::ssl::context& tls,
-           greeter greet, reporter report);
+           std::chrono::milliseconds patience, greeter greet, reporter report);
   ~listener();
   listener(const listener&) = delete;
   listener& operator=(const listener&) = delete;
@@ -53,17 +53,12 @@ private:
   boost::asio::ip::tcp::acceptor door_;
   boost::asio::steady_timer pause_;
   boost::asio::ssl::context& tls_;
+  const std::chrono::milliseconds patience_;
   greeter greet_;
   reporter report_;
   bool stopped_ = false;
   std::uint64_t next_number_ = 0;
   std::map<std::uint64_t, std::shared_ptr<visitor>> visitors_; // the oldest first
 };
-
-/// A listening socket for rank 0: the one inherited (>= 0), which is taken over, or a new one on that host's address.
-/// Children do not inherit it. Throws error, one line, when the port is in use, the address is not this host's, or the
-/// socket is none that listens.
-boost::asio::ip::tcp::acceptor open_door(boost::asio::io_context& network, const std::string& host, int port,
-                                         int inherited);
 
 } // namespace penstock::transport

@@ -34,7 +34,7 @@ class other_rank_control final : public seat {
 public:
   other_rank_control(const launch& where, const join_options& options, const hello& own)
       : seat(own.rank, own.size), tls_(make_tls_context(options.secret, tls_side::client)),
-        admitted_(connect_to_rank_0(network_.context(), tls_, where.master, where.port, own, options.join_deadline)),
+        admitted_(connect_to_rank_0(network_.context(), tls_, where, own, options.join_deadline)),
         same_clock_(admitted_.granted.rank_0.host_identity == own.who.host_identity),
         silence_(admitted_.granted.silence), tick_every_(tick_of(silence_)), watch_(silence_),
         timer_(network_.context()) {}
@@ -56,6 +56,10 @@ public:
     if (!same_clock_) clock_known_.get_future().wait_for(answers_bound);
   }
 
+  std::vector<std::string> ways_out() const override {
+    if (admitted_.line->way_out().empty()) return {};
+    return {admitted_.line->way_out()};
+  }
   std::int64_t clock_offset_ns() const override { return offset_ns_.load(std::memory_order_relaxed); }
 
 private:

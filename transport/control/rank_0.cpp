@@ -2,6 +2,7 @@
 #include "transport/control/rank_0.hpp"
 
 #include "kernels/check.hpp"
+#include "transport/control/door.hpp"
 #include "transport/control/hub.hpp"
 #include "transport/control/listener.hpp"
 #include "transport/control/log_limiter.hpp"
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <future>
 #include <map>
+#include <mutex>
 
 namespace penstock::transport {
 
@@ -32,7 +34,7 @@ public:
         hub_({.silence = options.silence, .join_deadline = options.join_deadline}, std::move(own), began_,
              [this](const std::vector<int>& to, const frame& f) { send_down(to, f); }),
         listener_(
-            network_.context(), open_door(network_.context(), where.master, where.port, where.listening_socket), tls_,
+            network_.context(), open_door(network_.context(), where), tls_, options.visitor_patience,
             [this](const std::shared_ptr<link>& line, const frame& hello) { return greet(line, hello); },
             [this](const std::string& address, const std::string& why) { report(address, why); }),
         timer_(network_.context()) {}
@@ -57,6 +59,11 @@ public:
       all_met_.get_future().wait_until(std::min(clock::now() + linger_bound, began_ + join_deadline_));
       throw;
     }
+  }
+
+  std::vector<std::string> ways_out() const override {
+    const std::lock_guard held(ways_mutex_);
+    return ways_out_;
   }
 
 private:
@@ -100,6 +107,10 @@ private:
                  {frame_kind::blob, frame_kind::message, frame_kind::pulse, frame_kind::failed, frame_kind::lost,
                   frame_kind::suspect, frame_kind::leave, frame_kind::ping});
     lines_.emplace(rank, line);
+    if (const auto& way = line->way_out(); !way.empty()) {
+      const std::lock_guard held(ways_mutex_);
+      if (std::ranges::find(ways_out_, way) == ways_out_.end()) ways_out_.push_back(way);
+    }
     line->send(std::make_shared<const std::string>(encode(reply)));
     hub_.seated(rank);
   }
@@ -138,6 +149,8 @@ private:
   listener listener_;
   boost::asio::steady_timer timer_;
   std::map<int, std::shared_ptr<link>> lines_;
+  mutable std::mutex ways_mutex_;
+  std::vector<std::string> ways_out_;
   bool met_ = false;
   std::promise<void> all_met_;
 };

@@ -2,6 +2,7 @@
 #include "transport/launch/launch.hpp"
 
 #include "kernels/check.hpp"
+#include "transport/launch/host.hpp"
 #include "transport/launch/slurm.hpp"
 #include "transport/launch/values.hpp"
 
@@ -161,6 +162,12 @@ launch read_first(const launch_flags& flags, const environment& variables) {
   return taken ? *taken : launch{};
 }
 
+std::string name_of_master(const launch& found, const launch_flags& flags, const environment& variables) {
+  if (!flags.master.empty()) return "--master";
+  if (found.source == ours.source) return "PENSTOCK_MASTER";
+  return variables("MASTER_ADDR") ? "MASTER_ADDR" : "SLURM_JOB_NODELIST";
+}
+
 } // namespace
 
 environment process_environment() {
@@ -170,6 +177,10 @@ environment process_environment() {
   };
 }
 
+bool expects_other_hosts(const launch& where) {
+  return where.hosts == spread::several_hosts || (where.hosts == spread::unknown && !is_loopback_name(where.master));
+}
+
 launch read_launch(const launch_flags& flags, const environment& variables) {
   auto found = read_first(flags, variables);
   if (!flags.master.empty()) std::tie(found.master, found.port) = host_and_port("--master", flags.master);
@@ -177,6 +188,10 @@ launch read_launch(const launch_flags& flags, const environment& variables) {
     throw usage_error((found.source == ours.source ? "PENSTOCK_MASTER" : "MASTER_ADDR and MASTER_PORT") +
                       std::string(": not set, wanted where rank 0 of the ") + std::to_string(found.size) +
                       " ranks listens (from " + found.source + "); or give --master HOST:PORT");
+  if (found.size > 1 && found.hosts == spread::several_hosts && is_loopback_name(found.master))
+    refuse(name_of_master(found, flags, variables), found.master,
+           "the name or address under which other hosts reach rank 0, since " + found.source + " says that " +
+               std::to_string(found.size) + " ranks are on several hosts");
   return found;
 }
 

@@ -9,12 +9,16 @@
 
 namespace penstock::transport {
 
+/// Where the ranks of a job are, as far as the launcher says.
+enum class spread : std::uint8_t { unknown, one_host, several_hosts };
+
 struct launch {
   int rank = 0;
   int size = 1;
   int local_rank = 0; ///< among the ranks of this host
   int local_size = 1;
-  std::string master = "127.0.0.1"; ///< where rank 0 listens
+  spread hosts = spread::unknown;
+  std::string master = "127.0.0.1"; ///< where rank 0 is: a name or an address
   int port = 0;
   int listening_socket = -1; ///< rank 0: inherited from `penstock launch`, already bound; else -1
   int restarts = 0;          ///< how often the launcher has started the job anew
@@ -23,6 +27,9 @@ struct launch {
   /// For the log: what launchers behind the source say otherwise and is not used, "Slurm's rank 0 of 1".
   std::vector<std::string> unused;
 };
+
+/// Whether ranks may come from other hosts. Where the launcher does not say so, every name but the loopback's counts.
+bool expects_other_hosts(const launch& where);
 
 /// What the command line says; unset where it says nothing.
 struct launch_flags {
@@ -40,7 +47,8 @@ environment process_environment();
 /// launcher that is run in another's shell inherits that one's variables. Flags without --master are completed from the
 /// first launcher of several ranks, which must say the same rank and size. Throws usage_error, one line that names the
 /// variable, what was found and what was wanted: a rank that is not below the size, half a set, sets that contradict
-/// each other within the source, a port that is none, flags that contradict what would complete them.
+/// each other within the source, a port that is none, flags that contradict what would complete them, a loopback
+/// address that ranks of other hosts are given to find rank 0 by.
 launch read_launch(const launch_flags& flags, const environment& variables);
 
 /// "n[01-03,07],m2" as n01 n02 n03 n07 m2. Throws usage_error.

@@ -57,7 +57,13 @@ void read_address(launch& to, const environment& variables, std::int64_t step) {
   for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
     const auto list = variables(name);
     if (!list) continue;
-    to.master = host_name(name, expand_node_list(*list).front());
+    const auto nodes = expand_node_list(*list);
+    to.master = host_name(name, nodes.front());
+    // The job's nodes may be more than the step's.
+    if (to.hosts == spread::unknown)
+      to.hosts = nodes.size() == 1                  ? spread::one_host
+                 : variables("SLURM_STEP_NODELIST") ? spread::several_hosts
+                                                    : spread::unknown;
     if (const auto job = id(variables, "SLURM_JOB_ID")) to.port = port_of(*job, step);
     break;
   }

@@ -76,6 +76,7 @@ void set_local(launch& to, const std::string& rank_name, std::int64_t rank, cons
   if (rank > to.rank) refuse(rank_name, std::to_string(rank), "at most the rank, which is " + std::to_string(to.rank));
   to.local_rank = static_cast<int>(rank);
   to.local_size = static_cast<int>(size);
+  to.hosts = size == to.size ? spread::one_host : spread::several_hosts;
 }
 
 } // namespace penstock::transport

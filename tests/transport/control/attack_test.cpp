@@ -85,7 +85,7 @@ TEST_F(AttackTest, OneThatSaysNothingIsClosedInTime) {
   stranger silent(job.port());
   stranger slow(job.port());
   slow.say(std::string("\x16\x03\x01\x02", 4)); // the beginning of a client's hello
-  EXPECT_TRUE(silent.is_closed_within(listener::patience + 3s));
+  EXPECT_TRUE(silent.is_closed_within(job.options().visitor_patience + 3s));
   EXPECT_TRUE(slow.is_closed_within(3s));
   EXPECT_TRUE(job.log.wait_for("it has not said who it is within 2 s"));
 }
@@ -168,7 +168,7 @@ TEST(Attack, AnAdmittedRankThatSpeaksGarbageEndsTheJobByName) {
   const auto work = boost::asio::make_work_guard(network);
   auto tls = make_tls_context(secret_from_text(job_password), tls_side::client);
   hello own{.rank = 2, .size = 3, .who = {.host = "n2", .process = 7}, .facts = job.options().facts};
-  const auto line = connect_to_rank_0(network, tls, "127.0.0.1", job.port(), own, 10s);
+  const auto line = connect_to_rank_0(network, tls, job.of(1), own, 10s);
   const auto zero = joining[0].get();
   const auto one = joining[1].get();
   boost::asio::write(line.line->stream(), boost::asio::buffer(std::string(100, '\xee')));

@@ -5,10 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <fcntl.h>
 #include <fstream>
 #include <future>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sstream>
 #include <sys/socket.h>
@@ -94,6 +96,66 @@ TEST(JoinJob, ARankMayComeBeforeRankZeroListens) {
   auto other = std::async(std::launch::async, [&] { second->leave(10s); });
   first->leave(10s);
   other.get();
+}
+
+// What people write for one and the same place, each rank as it likes.
+TEST(JoinJob, AllSpellingsOfThisHostAreOnePlace) {
+  std::array<char, 256> name{};
+  ASSERT_EQ(::gethostname(name.data(), name.size() - 1), 0);
+  std::vector<std::string> spellings{"127.0.0.1", "localhost", "::1", "127.0.1.1", "LocalHost."};
+  if (::gethostbyname(name.data()) != nullptr) spellings.emplace_back(name.data()); // not known in every container
+  for (const auto& of_zero : spellings) {
+    for (const auto& of_one : spellings) {
+      test_job job(2);
+      auto zero = job.of(0);
+      auto one = job.of(1);
+      ::close(std::exchange(zero.listening_socket, -1));
+      zero.master = of_zero;
+      one.master = of_one;
+      auto other = std::async(std::launch::async, [&] { return join_job(one, job.options()); });
+      const auto first = join_job(zero, job.options());
+      const auto second = other.get();
+      EXPECT_THAT(first->ways_out(), ElementsAre()) << of_zero << ", " << of_one;
+      EXPECT_THAT(second->ways_out(), ElementsAre()) << of_zero << ", " << of_one;
+    }
+  }
+}
+
+TEST(JoinJob, ABusyHostMayTakeLongerThanAnAttempt) {
+  test_job job(3);
+  auto options = job.options();
+  options.join_deadline = 60s;
+  std::vector<std::future<std::unique_ptr<control_plane>>> early;
+  for (const int r : {1, 2})
+    early.push_back(std::async(std::launch::async, [&, where = job.of(r)] { return join_job(where, options); }));
+  // The launcher's socket takes their connections though nobody is there yet to answer, for longer than a try to
+  // connect to a dead host lasts.
+  EXPECT_EQ(early[1].wait_for(6s), std::future_status::timeout);
+  const auto first = join_job(job.of(0), options);
+  for (auto& e : early)
+    e.get();
+  EXPECT_THAT(job.log.all(), ElementsAre()) << "nobody has given up and come again";
+}
+
+TEST(JoinJob, ANameThatNobodyKnowsIsSaidAtOnceByEveryRank) {
+  for (const int rank : {0, 1}) {
+    launch where;
+    where.rank = rank;
+    where.size = 2;
+    where.master = "no-such-host.invalid";
+    where.port = 20'000;
+    EXPECT_THAT(error_of([&] { join_job(where, test_job(2).options()); }),
+                HasSubstr("rank 0's host 'no-such-host.invalid' is not known"));
+  }
+}
+
+TEST(JoinJob, AnAddressOfAnotherHostIsNoneToListenOn) {
+  launch where;
+  where.size = 2;
+  where.master = "203.0.113.9";
+  where.port = 20'000;
+  EXPECT_EQ(error_of([&] { join_job(where, test_job(2).options()); }),
+            "[control] rank 0 cannot listen on 203.0.113.9:20000: no device of this host has that address");
 }
 
 TEST(JoinJob, NobodyThereIsSaidAtTheDeadline) {

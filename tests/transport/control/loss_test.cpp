@@ -162,7 +162,7 @@ TEST(Loss, ARankThatIsConnectedButSaysNothingIsLost) {
   const auto work = boost::asio::make_work_guard(network);
   auto tls = make_tls_context(secret_from_text(job_password), tls_side::client);
   const hello mute{.rank = 1, .size = 2, .who = {.host = "n1", .process = 7}, .facts = options.facts};
-  const auto line = connect_to_rank_0(network, tls, "127.0.0.1", job.port(), mute, 10s);
+  const auto line = connect_to_rank_0(network, tls, job.of(1), mute, 10s);
   EXPECT_EQ(line.granted.silence, silence);
   const auto first = zero.get();
   EXPECT_EQ(failure_at(*first).text, "rank 1 (host n1, process 7) has said nothing for 1 s");

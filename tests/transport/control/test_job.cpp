@@ -74,6 +74,8 @@ join_options test_job::options() const {
   o.secret = secret_from_text(job_password);
   o.facts = {{"binary", "1.0"}, {"options", "--batch 8"}};
   o.silence = 2s;
+  o.join_deadline = 10s;
+  o.visitor_patience = 2s;
   auto lines = log;
   o.log = lines.writer();
   return o;

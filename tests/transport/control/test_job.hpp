@@ -40,7 +40,7 @@ public:
   launch of(int rank);
   int port() const { return port_; }
 
-  join_options options() const; ///< the secret; silence 2 s, join deadline 10 s; the log goes to log
+  join_options options() const; ///< the secret; silence and patience 2 s, join deadline 10 s; the log goes to log
   log_lines log;
 
   /// All ranks join, each on a thread. Throws what the first of them threw.

@@ -147,6 +147,18 @@ TEST(ReadLaunch, LeavesThePortToTorchsAgentWhereItServesItsStoreThere) {
             65534);
 }
 
+TEST(ReadLaunch, KnowsWhetherOtherHostsAreExpected) {
+  EXPECT_TRUE(expects_other_hosts(read_from(ours)));
+  EXPECT_FALSE(expects_other_hosts(read_from(torchrun))) << "all ranks are local ones";
+  EXPECT_TRUE(expects_other_hosts(read_from(torchrun + variable_map{{"LOCAL_WORLD_SIZE", "2"}})));
+  EXPECT_TRUE(expects_other_hosts(read_from(open_mpi + master)));
+  EXPECT_TRUE(expects_other_hosts(read_from(slurm)));
+  EXPECT_FALSE(expects_other_hosts(read_from(slurm + variable_map{{"SLURM_NODELIST", "n1"}})));
+  EXPECT_TRUE(expects_other_hosts(read_from({}, {1, 2, "node1:80"}))) << "nobody says so: any name may be reached";
+  for (const auto* own : {"localhost:80", "127.0.1.1:80", "[::1]:80"})
+    EXPECT_FALSE(expects_other_hosts(read_from({}, {1, 2, own}))) << own;
+}
+
 TEST(ReadLaunch, InheritsTheSocketOnRankZero) {
   const variable_map socket{{"PENSTOCK_RANK", "0"}, {"PENSTOCK_LOCAL_RANK", "0"}, {"PENSTOCK_LISTEN_FD", "5"}};
   EXPECT_EQ(read_from(ours + socket).listening_socket, 5);
@@ -218,6 +230,16 @@ INSTANTIATE_TEST_SUITE_P(
         refused{"Restarts", ours + variable_map{{"PENSTOCK_RESTARTS", "many"}}, {"PENSTOCK_RESTARTS", "'many'"}},
         refused{"HalfFlags", {}, {"--world-size", "--rank"}, {1, {}, ""}},
         refused{"OtherHalfFlags", {}, {"--rank", "--world-size"}, {{}, 2, ""}},
+        refused{"LoopbackForSeveralHosts",
+                torchrun + variable_map{{"MASTER_ADDR", "localhost"}, {"LOCAL_WORLD_SIZE", "2"}},
+                {"MASTER_ADDR", "'localhost'", "other hosts", "several hosts"}},
+        refused{"LoopbackFlagForSeveralHosts", ours, {"--master", "'127.0.1.1'"}, {{}, {}, "127.0.1.1:80"}},
+        refused{
+            "OurLoopbackForSeveralHosts", ours + variable_map{{"PENSTOCK_MASTER", "[::1]:80"}}, {"PENSTOCK_MASTER"}},
+        refused{"LoopbackForSeveralNodes",
+                slurm + variable_map{{"SLURM_STEP_NODELIST", "n[1-2]"}},
+                {"--master", "'localhost'", "Slurm"},
+                {{}, {}, "localhost:80"}},
         refused{"FlagsNotBelow", {}, {"--rank", "'2'", "--world-size"}, {2, 2, "h:1"}},
         refused{"FlagsNegative", {}, {"--rank", "'-1'"}, {-1, 2, "h:1"}},
         refused{"FlagsNoAddress", {}, {"--master"}, {1, 2, ""}},

@@ -1,4 +1,4 @@
-// Which device leads to a host.
+// Which devices have which addresses.
 #include "kernels/check.hpp"
 #include "transport/launch/network_device.hpp"
 
@@ -10,20 +10,26 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-TEST(NetworkDevice, IsTheLoopbackForThisMachine) {
-  EXPECT_EQ(network_device_towards("127.0.0.1", true), "lo");
-  EXPECT_EQ(network_device_towards("127.0.0.1", false), "lo");
-  EXPECT_EQ(network_device_towards("127.0.1.1", true), "lo") << "Debian's name for the machine itself";
+TEST(NetworkDevice, IsTheLoopbackWhereNothingLeadsElsewhere) {
+  EXPECT_EQ(network_devices_of({}), "lo");
 }
 
-TEST(NetworkDevice, AnUnknownHostIsNamed) {
-  EXPECT_THAT([] { network_device_towards("no-such-host.invalid", false); },
-              ThrowsMessage<error>(HasSubstr("host 'no-such-host.invalid' is not known")));
+TEST(NetworkDevice, EveryDeviceIsFoundByItsAddressAndNamedOnce) {
+  const auto all = device_addresses();
+  ASSERT_FALSE(all.empty()) << "not even a loopback";
+  for (const auto& each : all)
+    EXPECT_EQ(network_devices_of({each.address, each.address}), each.device) << each.address;
 }
 
 TEST(NetworkDevice, AnAddressThatIsNotOursHasNone) {
-  EXPECT_THAT([] { network_device_towards("203.0.113.9", true); },
-              ThrowsMessage<error>(HasSubstr("no device of this machine has the address of host '203.0.113.9'")));
+  EXPECT_THAT([] { network_devices_of({"203.0.113.9"}); },
+              ThrowsMessage<error>(HasSubstr("no device of this machine has the address 203.0.113.9")));
+}
+
+TEST(NetworkDevice, OneThatIsNotThereIsNotWaitedFor) {
+  const auto begun = std::chrono::steady_clock::now();
+  await_running("nosuch0", std::chrono::minutes(1));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(30));
 }
 
 } // namespace
