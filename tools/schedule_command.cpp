@@ -6,6 +6,7 @@
 #include "planner/draw_timeline.hpp"
 #include "planner/simulate.hpp"
 #include "tools/commands.hpp"
+#include "tools/schedule_size.hpp"
 
 #include <charconv>
 #include <cmath>
@@ -86,6 +87,7 @@ int schedule_command(std::span<const std::string> arguments) {
   }
   auto request = apps::read_schedule_options(texts);
   request.minibatches = minibatches;
+  check_schedule_size(planner::resolve_schedule(request), minibatches);
   const auto schedule = planner::make_schedule(request);
   if (const auto fault = planner::check_schedule(schedule)) throw error(*fault);
   const auto run = planner::simulate(schedule, read_times(times, schedule.stages.size()));

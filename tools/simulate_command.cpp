@@ -10,6 +10,7 @@
 #include "tools/commands.hpp"
 #include "tools/plan_text.hpp"
 #include "tools/read_inputs.hpp"
+#include "tools/schedule_size.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -81,13 +82,9 @@ planner::plan priced_plan(const simulate_texts& texts, std::string& remark) {
 
 /// The schedule of so many minibatches; 0: enough for a steady state.
 planner::schedule lists_of(const planner::plan& p, std::int64_t minibatches) {
-  constexpr std::int64_t most_forwards = 10'000'000; // their lists and spans take some 200 bytes each
   const auto shape = planner::resolve_schedule(planner::request_of(p, 1));
-  if (minibatches == 0) return planner::make_schedule(planner::request_of(p, planner::steady_minibatches(shape)));
-  const auto most = most_forwards / shape.microbatches / static_cast<std::int64_t>(shape.stages.size());
-  if (minibatches > most)
-    throw usage_error("--minibatches: found " + std::to_string(minibatches) + ", wanted at most " +
-                      std::to_string(most) + " of this plan's");
+  if (minibatches == 0) minibatches = planner::steady_minibatches(shape);
+  check_schedule_size(shape, minibatches);
   return planner::make_schedule(planner::request_of(p, minibatches));
 }
 

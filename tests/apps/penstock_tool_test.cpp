@@ -66,6 +66,20 @@ TEST(PenstockTool, EveryCommandAnswersHelp) {
   }
 }
 
+TEST(PenstockTool, SchedulesOfAbsurdSizeAreRefusedBeforeTheyAreListed) {
+  for (const auto& [words, says] : std::vector<std::pair<std::string, std::string>>{
+           {"schedule --stages 2 --minibatches 10000000",
+            "--minibatches: found 10000000, wanted at most 1000000 of 2 stages with 1 micro-batches per minibatch"},
+           {"schedule --stages 4096 --schedule gpipe --microbatches 1000000",
+            "found 4096 stages with 1000000 micro-batches per minibatch, wanted at most 2000000 forwards a "
+            "minibatch"}}) {
+    const auto result = penstock_tool(words_of(words));
+    EXPECT_EQ(result.exit_code, 2) << words;
+    ASSERT_EQ(result.error_lines().size(), 1U) << result.errors;
+    EXPECT_THAT(result.errors, HasSubstr(says));
+  }
+}
+
 TEST(PenstockTool, AnswersWordsThatAreNoCommandInOneLine) {
   for (const auto& [words, says] :
        std::vector<std::pair<std::string, std::string>>{{"nope", "wanted one of models"},
