@@ -164,6 +164,37 @@ void merge(const request& r, std::ostream& out, std::ostream& err) {
   if (!h.missing.empty()) err << warning << "the trace is incomplete: " << h.missing << '\n';
 }
 
+/// A file's word as a terminal may have it: without control characters, in UTF-8 either, and not endless.
+std::string shown(std::string text) {
+  constexpr std::size_t most = 1000;
+  const auto is_control = [&](std::size_t i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const auto before = i > 0 ? static_cast<unsigned char>(text[i - 1]) : 0;
+    return c < ' ' || c == 0x7f || (before == 0xc2 && c >= 0x80 && c < 0xa0);
+  };
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (is_control(i)) {
+      if (static_cast<unsigned char>(text[i]) >= 0x80) text[i - 1] = '?';
+      text[i] = '?';
+    }
+  if (text.size() <= most) return text;
+  auto end = most;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80)
+    --end;
+  return text.substr(0, end) + "...";
+}
+
+trace_file read_to_show(const std::string& name) {
+  auto file = read_trace(name);
+  auto& h = file.header;
+  for (auto* text : {&h.model, &h.schedule, &h.missing, &file.missing})
+    *text = shown(std::move(*text));
+  for (auto* list : {&h.stage_layers, &h.hosts})
+    for (auto& text : *list)
+      text = shown(std::move(text));
+  return file;
+}
+
 int run(const request& r, std::ostream& out, std::ostream& err) {
   if (r.help) {
     out << help;
@@ -176,9 +207,9 @@ int run(const request& r, std::ostream& out, std::ostream& err) {
   }
   std::int64_t minibatch = 0;
   if (r.command == "lifeline") minibatch = parse_number(r, "MINIBATCH", r.words[1], 0, std::int64_t{1} << 53);
-  const auto file = read_trace(r.words[0]);
+  const auto file = read_to_show(r.words[0]);
   if (r.command == "diff") {
-    const auto other = read_trace(r.words[1]);
+    const auto other = read_to_show(r.words[1]);
     const auto difference = compare_traces(file, other);
     out << (r.json ? to_json(difference, file, other) + "\n" : to_text(difference, file, other));
     return 0;

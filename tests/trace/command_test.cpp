@@ -13,6 +13,7 @@ namespace penstock::actors {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 struct result {
@@ -45,6 +46,25 @@ TEST_F(TraceCommand, CheckPassesAGoodTrace) {
   EXPECT_THAT(r.out, HasSubstr("17 minibatches"));
   EXPECT_THAT(r.out, HasSubstr("the history holds"));
   EXPECT_EQ(r.err, "");
+}
+
+TEST_F(TraceCommand, NamesFromAFileReachNoTerminalWithTheirControlCharacters) {
+  auto run = run_;
+  run.header.model = "net\n\x1b[2J\xc2\x9bm";
+  run.header.schedule = std::string(5000, 's');
+  run.header.stage_layers = {"conv\t1 .. \r", "fc \xc3\xa4"};
+  run.write(file_.path());
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"summary", path()}, {"lifeline", path(), "1"}, {"diff", path(), path()}}) {
+    const auto r = run_trace(words);
+    EXPECT_EQ(r.code, 0) << r.err;
+    for (const char* hostile : {"\x1b", "\r", "\t", "\xc2\x9b"})
+      EXPECT_THAT(r.out, Not(HasSubstr(hostile))) << words[0];
+    EXPECT_THAT(r.out, HasSubstr("net??[2J??m")) << words[0];
+  }
+  const auto summary = run_trace({"summary", path()}).out;
+  EXPECT_THAT(summary, HasSubstr("fc \xc3\xa4"));
+  EXPECT_THAT(summary, Not(HasSubstr(std::string(1001, 's'))));
 }
 
 TEST_F(TraceCommand, CheckFailsAnEditedTrace) {
