@@ -132,6 +132,8 @@ void app_job::connect(const job_options& options, const std::array<std::byte, 16
   transport::await_running(devices, 3s);
   const auto port = transport::open_ucx({.rank = where_.rank,
                                          .size = where_.size,
+                                         .ranks_here = static_cast<int>(std::ranges::count(
+                                             recipe_.hosts, recipe_.hosts[static_cast<std::size_t>(where_.rank)])),
                                          .token = token,
                                          .routes = routes_of(options.transport),
                                          .devices = devices,
@@ -139,6 +141,7 @@ void app_job::connect(const job_options& options, const std::array<std::byte, 16
   const auto deadline = deadline_of_connecting(options);
   const auto addresses = control_->all_gather("data plane", port->address(), deadline);
   data_ = port->connect(addresses, deadline);
+  remarks_ = port->remarks();
   std::vector<std::string> routes;
   for (int peer = 0; peer < where_.size; ++peer)
     routes.push_back(data_->route_to(peer));
@@ -208,6 +211,8 @@ std::vector<std::string> app_job::description() const {
     routes.push_back(unpack_routes(packed, routes_.size()));
   for (auto& line : routes_text(control_->members(), routes))
     lines.push_back("  " + std::move(line));
+  for (const auto& remark : remarks_)
+    lines.push_back("  " + remark);
   return lines;
 }
 

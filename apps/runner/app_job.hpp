@@ -61,7 +61,8 @@ private:
   std::unique_ptr<actors::job> ranks_;
   bool shrinks_ = false;
   bool has_failed_ = false;
-  std::vector<std::string> routes_; ///< of each rank to each, packed
+  std::vector<std::string> routes_;  ///< of each rank to each, packed
+  std::vector<std::string> remarks_; ///< about them
   restart_recipe recipe_;
   std::mutex going_on_; // one thread alone starts anew
   std::atomic<bool> over_{false};

@@ -12,6 +12,7 @@
 namespace penstock::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -198,6 +199,53 @@ TEST(ProcessesOptions, RankZeroTellsHowAllPairsReachEachOther) {
   EXPECT_THAT(r.output, HasSubstr("3 processes, started by penstock launch; not used: Slurm's rank 0 of 1\n"));
   EXPECT_THAT(r.output, HasSubstr(": ranks 0-2, process"));
   EXPECT_THAT(r.output, HasSubstr("  all pairs: tcp over lo\n"));
+}
+
+// A container's /dev/shm, in a mount namespace of the test's own.
+class SmallSharedMemory : public ::testing::Test {
+protected:
+  void SetUp() override {
+    if (run_process(within("1m", {"true"}), patience).exit_code != 0)
+      GTEST_SKIP() << "no mount namespaces here: they need root";
+  }
+  static std::vector<std::string> within(const std::string& size, const std::vector<std::string>& command) {
+    std::vector<std::string> all{"unshare", "-m", "sh", "-c",
+                                 "mount -t tmpfs -o size=" + size + " tmpfs /dev/shm && exec \"$0\" \"$@\""};
+    all.insert(all.end(), command.begin(), command.end());
+    return all;
+  }
+  process_result run(const std::string& size, int ranks, const std::vector<std::string>& more) const {
+    auto app =
+        tiny_lenet({"--replicas", std::to_string(ranks - 1) + ",1", "--steps", "2", "--metrics", folder / "m.jsonl"});
+    app.insert(app.end(), more.begin(), more.end());
+    return run_process(within(size, launched(ranks, app)), patience);
+  }
+  temporary_folder folder;
+};
+
+TEST_F(SmallSharedMemory, IsLeftByAllRanksTogetherForTheNetworkAndSaidWhy) {
+  const auto roomy = run("64m", 3, {});
+  EXPECT_EQ(roomy.exit_code, 0) << roomy.errors;
+  EXPECT_THAT(roomy.output, AllOf(HasSubstr("all pairs: shared memory"), Not(HasSubstr("for want of"))));
+  const auto expected = summary_of(folder / "m.jsonl").at("weights_sha256");
+  for (const auto* size : {"1m", "5m", "9m"}) { // room for none, one, two of three
+    const auto small = run(size, 3, {});
+    EXPECT_EQ(small.exit_code, 0) << size << small.errors;
+    EXPECT_EQ(small.errors, "") << size;
+    EXPECT_THAT(small.output,
+                AllOf(HasSubstr("all pairs: tcp over lo"), HasSubstr("for want of shared memory: /dev/shm has"),
+                      HasSubstr("this host's 3 ranks need 13 MB")))
+        << size;
+    EXPECT_EQ(summary_of(folder / "m.jsonl").at("weights_sha256"), expected) << size;
+  }
+}
+
+TEST_F(SmallSharedMemory, IsRefusedBeforeTrainingWhereItWasAskedFor) {
+  const auto result = run("9m", 3, {"--transport", "shm"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.errors, AllOf(HasSubstr("no shared memory: /dev/shm has 9 MB"), HasSubstr("need 13 MB"),
+                                   HasSubstr("--transport tcp needs none")));
+  EXPECT_THAT(result.output, Not(HasSubstr("step")));
 }
 
 TEST(ProcessesOptions, OneProcessSaysWhichOtherLauncherItDoesNotHeed) {

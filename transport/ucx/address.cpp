@@ -13,7 +13,7 @@ namespace penstock::transport {
 
 namespace {
 
-constexpr std::string_view first_bytes = "penstock ucx 1\n";
+constexpr std::string_view first_bytes = "penstock ucx 2\n";
 
 void append(std::string& to, const std::string& field) {
   const auto size = static_cast<std::uint32_t>(field.size());
@@ -53,6 +53,7 @@ std::string packed(const ucx_address& a) {
   append(bytes, a.host);
   append(bytes, a.shared_memory);
   append(bytes, a.network);
+  append(bytes, a.trouble);
   return bytes;
 }
 
@@ -62,7 +63,8 @@ ucx_address unpacked(const std::string& bytes, int rank) {
   if (!rest.starts_with(first_bytes))
     throw error("[ucx] what rank " + std::to_string(rank) + " sent is no UCX address of this version");
   rest.remove_prefix(first_bytes.size());
-  if (!take(rest, a.host) || !take(rest, a.shared_memory) || !take(rest, a.network) || !rest.empty())
+  if (!take(rest, a.host) || !take(rest, a.shared_memory) || !take(rest, a.network) || !take(rest, a.trouble) ||
+      !rest.empty())
     throw error("[ucx] the UCX address of rank " + std::to_string(rank) + " is cut short or too long");
   return a;
 }

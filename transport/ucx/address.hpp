@@ -10,6 +10,7 @@ struct ucx_address {
   std::string host; ///< host_identity()
   std::string shared_memory;
   std::string network;
+  std::string trouble; ///< why there is no shared memory though it was wanted; else empty
 };
 
 /// Ranks with the same one can share memory: boot id, and the namespaces of network and process ids.

@@ -4,6 +4,8 @@
 #include "transport/endpoint.hpp"
 
 #include <array>
+#include <string>
+#include <vector>
 
 namespace penstock::transport {
 
@@ -11,7 +13,7 @@ namespace penstock::transport {
 using job_token = std::array<std::byte, 16>;
 
 enum class route_choice : std::uint8_t {
-  automatic,     ///< shared memory inside a host, the network between hosts
+  automatic,     ///< shared memory inside a host where all its ranks get some, the network otherwise
   shared_memory, ///< refuses peers on other hosts
   network        ///< TCP (or RDMA) even inside a host
 };
@@ -19,6 +21,7 @@ enum class route_choice : std::uint8_t {
 struct ucx_options {
   int rank = 0;
   int size = 1;
+  int ranks_here = 1; ///< on this host, for messages
   job_token token{};
   route_choice routes = route_choice::automatic;
   std::string devices = "lo"; ///< network devices, comma-separated; UCX_NET_DEVICES wins where it is set
@@ -37,6 +40,8 @@ public:
   /// deadline. Throws penstock::error, one line that names the peer.
   virtual std::unique_ptr<endpoint> connect(const std::vector<std::string>& addresses,
                                             std::chrono::milliseconds deadline) = 0;
+  /// For the log, known once connected: which ranks share a host but no memory, and why. The same on all ranks.
+  virtual std::vector<std::string> remarks() const = 0;
 };
 
 /// Throws penstock::error when this build has no UCX or UCX refuses, with its reason.

@@ -1,10 +1,12 @@
 // Opens UCX, and chooses how to reach each rank.
 #include "kernels/check.hpp"
 #include "transport/ucx/address.hpp"
+#include "transport/ucx/shared_memory.hpp"
 #include "transport/ucx/ucx_endpoint.hpp"
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <utility>
 
 namespace penstock::transport {
@@ -16,9 +18,9 @@ public:
   explicit port(const ucx_options& options) : options_(options) {
     check(options.rank >= 0 && options.rank < options.size, "a rank is less than the number of ranks");
     own_.host = host_identity();
-    if (options.routes != route_choice::network) own_.shared_memory = open(ucx_kind::shared_memory);
+    if (options.routes != route_choice::network) open_shared_memory();
     if (options.routes != route_choice::shared_memory) own_.network = open(ucx_kind::network);
-    if (workers_.empty())
+    if (workers_.empty() && own_.trouble.empty())
       throw error("[ucx] UCX_TLS=" + std::string(std::getenv("UCX_TLS")) + " leaves no transport of the wanted kind");
   }
 
@@ -28,10 +30,14 @@ public:
                                     std::chrono::milliseconds deadline) override {
     check(!std::exchange(is_used_, true), "a port connects once");
     check(addresses.size() == static_cast<std::size_t>(options_.size), "one address for each rank");
+    std::vector<ucx_address> all;
+    for (int peer = 0; peer < options_.size; ++peer)
+      all.push_back(unpacked(addresses[static_cast<std::size_t>(peer)], peer));
+    leave_scarce_memory(all);
     std::vector<ucx_path> paths(addresses.size());
     for (int peer = 0; peer < options_.size; ++peer) {
       const auto i = static_cast<std::size_t>(peer);
-      if (peer != options_.rank) paths[i] = path_to(peer, unpacked(addresses[i], peer));
+      if (peer != options_.rank) paths[i] = path_to(peer, std::move(all[i]));
     }
     // One that no path leads through would only cost time, and listen.
     std::vector<std::unique_ptr<ucx_worker>> used;
@@ -44,7 +50,36 @@ public:
     return connected;
   }
 
+  std::vector<std::string> remarks() const override { return remarks_; }
+
 private:
+  // UCX writes to all that it takes at once, so what is open will not fail for want of memory later.
+  void open_shared_memory() {
+    try {
+      own_.shared_memory = open(ucx_kind::shared_memory);
+    } catch (const error& e) {
+      own_.trouble = shared_memory_trouble(options_.ranks_here, e.what());
+      if (options_.routes == route_choice::shared_memory)
+        throw error("[ucx] no shared memory: " + own_.trouble + "; --transport tcp needs none");
+    }
+  }
+
+  // Where one of a host's ranks has got none, none of them uses any: what is left would not last. All ranks see the
+  // same addresses, so all take the same decision.
+  void leave_scarce_memory(std::vector<ucx_address>& all) {
+    std::map<std::string, std::string> troubled; // hosts, and why
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (all[rank].trouble.empty() || troubled.contains(all[rank].host)) continue;
+      troubled[all[rank].host] = all[rank].trouble;
+      remarks_.push_back("the ranks of rank " + std::to_string(rank) +
+                         "'s host reach each other over the network, for want of shared memory: " + all[rank].trouble);
+    }
+    for (auto& a : all)
+      if (troubled.contains(a.host)) a.shared_memory.clear();
+    if (troubled.contains(own_.host))
+      std::erase_if(workers_, [](const auto& w) { return w->kind() == ucx_kind::shared_memory; });
+  }
+
   /// The address of a new worker; empty where the user does not want one.
   std::string open(ucx_kind kind) {
     if (!ucx_worker::is_allowed(kind)) return {};
@@ -75,6 +110,7 @@ private:
   const ucx_options options_;
   ucx_address own_;
   bool is_used_ = false;
+  std::vector<std::string> remarks_;
   std::vector<std::unique_ptr<ucx_worker>> workers_;
 };
 
