@@ -42,6 +42,7 @@ struct part_progress {
   std::int64_t done = 0;
   std::int64_t total = 0; ///< 0: not known, it just takes its time
   std::string unit = "samples";
+  bool is_even = true; ///< each takes about as long as another: time left is told
 };
 
 } // namespace penstock::actors

@@ -4,6 +4,7 @@
 #include "apps/runner/network.hpp"
 #include "apps/runner/of_option.hpp"
 #include "apps/runner/output_files.hpp"
+#include "apps/runner/progress.hpp"
 #include "apps/runner/text_table.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
@@ -13,7 +14,6 @@
 #include <cstdio>
 #include <numeric>
 #include <set>
-#include <unistd.h>
 
 namespace penstock::tools {
 
@@ -40,27 +40,6 @@ std::vector<std::int64_t> sizes_of(const profile_texts& t) {
     distinct.insert(std::max<std::int64_t>(1, t.batch / parts));
   return {distinct.begin(), distinct.end()};
 }
-
-// On a terminal one line that is drawn again and again; elsewhere nothing.
-class progress_bar {
-public:
-  bool operator()(int done, int total, const std::string& what) {
-    if (!live_) return true;
-    constexpr int width = 30;
-    const int filled = width * done / std::max(1, total);
-    std::fprintf(stderr, "\r\033[K[%s%s] %3d%%  %s", std::string(static_cast<std::size_t>(filled), '#').c_str(),
-                 std::string(static_cast<std::size_t>(width - filled), '.').c_str(), 100 * done / std::max(1, total),
-                 what.c_str());
-    std::fflush(stderr);
-    return true;
-  }
-  ~progress_bar() {
-    if (live_) std::fputs("\r\033[K", stderr);
-  }
-
-private:
-  bool live_ = ::isatty(STDERR_FILENO) == 1;
-};
 
 std::string describe(const planner::profile& p) {
   std::vector<std::vector<std::string>> rows{
@@ -127,8 +106,13 @@ int profile_command(std::span<const std::string> arguments) {
   if (!texts.output.empty()) apps::check_output_file("--output", texts.output);
   planner::profile measured;
   {
-    progress_bar bar;
-    options.progress = [&bar](int done, int total, const std::string& what) { return bar(done, total, what); };
+    apps::progress shown(stderr);
+    const auto title = "profiling " + network.model;
+    shown.part({.what = title});
+    options.progress = [&](int done, int total, const std::string& what) {
+      shown.part({title, done, total, "passes, " + what, false});
+      return true;
+    };
     measured = actors::profile_model(built.net, built.description, options);
   }
   if (!texts.output.empty()) {

@@ -75,7 +75,7 @@ void progress::tell_of_part(clock::time_point now) {
   std::string right = duration_text(seconds);
   if (is_counted) {
     left += fmt::format("  {:>{}}/{} {}", at.done, fmt::formatted_size("{}", at.total), at.total, at.unit);
-    if (at.done > 0 && now - begun >= least_basis)
+    if (at.is_even && at.done > 0 && now - begun >= least_basis)
       right += fmt::format("  {} left", countdown_text(seconds * (1 / part_of(at.done, at.total) - 1)));
   }
   if (live_)

@@ -52,7 +52,7 @@ class Fault:
 class Run:
     """One launched run of a small network in a folder of its own."""
 
-    def __init__(self, binaries, folder, layout, transport, hosts, resume=False):
+    def __init__(self, binaries, folder, layout, transport, hosts, resume=False, more=()):
         schedule, replicas, self.ranks, microbatches = layout
         self.folder = folder
         self.metrics = os.path.join(folder, "m.jsonl")
@@ -71,6 +71,7 @@ class Run:
             command += ["--microbatches", microbatches]
         if resume:
             command += ["--resume"]
+        command += more
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         start_new_session=True)
 
