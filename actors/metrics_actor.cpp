@@ -83,7 +83,10 @@ void metrics::take(const loss_msg& m) {
 
 void metrics::report_evaluation() {
   context_->services.observer.on_progress({"evaluating", evaluated_, samples_});
-  if (left_ > 0) return;
+  if (left_ > 0) {
+    if (context_->services.control.stop) caf::anon_send(context_->coordinator, drain_msg{});
+    return;
+  }
   loss_metrics total;
   for (const auto& [batch, part] : parts_)
     total += part;

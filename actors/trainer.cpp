@@ -273,7 +273,10 @@ void training_run::checkpoint() {
 void training_run::finish() {
   if (!stopping_ && plan_.options.eval_every >= 0 && evaluated_at_ != done_) evaluate();
   checkpoint();
-  if (writer_) writer_->finish();
+  if (writer_) {
+    doing("writing a checkpoint");
+    writer_->finish();
+  }
   summary_.end = stopping_ ? run_end::interrupted : run_end::finished;
 }
 
@@ -292,10 +295,12 @@ void training_run::summarise() {
   const bool keeps_gradients = !o.save_gradients.empty() && !o.eval_only;
   const auto gradients = keeps_gradients ? collect_first_gradients(*parts_, transfers_.get(), pool) : named_tensors{};
   if (!is_first()) return;
+  doing("hashing the weights");
   summary_.weights_sha256 = sha256_of(weights_of(all));
   auto states = optimizer_state_of(all);
   states.merge(states_of(all, inputs_.net, pool));
   summary_.state_sha256 = sha256_of(states);
+  if (keeps_gradients || !o.save_weights.empty()) doing("writing the weights");
   if (keeps_gradients) write_safetensors(o.save_gradients, gradients, {{"format", "pt"}});
   if (!o.save_weights.empty()) save_weights(all, inputs_.net, o.save_weights);
 }

@@ -163,8 +163,9 @@ void progress::eval(const actors::eval_event& e) {
   part_.reset();
   const auto& m = e.metrics;
   const auto samples = static_cast<double>(m.samples);
-  print(fmt::format("evaluation after {} epoch{}, {} steps: loss {:.4f}, top-1 {}, top-5 {}", e.epoch,
-                    e.epoch == 1 ? "" : "s", e.step, m.samples > 0 ? m.loss_sum / samples : 0,
+  const auto after =
+      e.step == 0 ? "" : fmt::format(" after {} epoch{}, {} steps", e.epoch, e.epoch == 1 ? "" : "s", e.step);
+  print(fmt::format("evaluation{}: loss {:.4f}, top-1 {}, top-5 {}", after, m.samples > 0 ? m.loss_sum / samples : 0,
                     percent_text(static_cast<double>(m.correct_top1), samples),
                     percent_text(static_cast<double>(m.correct_top5), samples)));
 }

@@ -147,6 +147,50 @@ TEST(RanksOptions, AStopOnOneRankEndsAllAtOneMinibatch) {
   o.resume = false;
 }
 
+TEST(RanksOptions, AStopInAnEvaluationKeepsTheStepThatItEvaluates) {
+  auto o = tiny_options(); // six steps an epoch
+  o.replicas = {2, 1};
+  o.eval_every = 1;
+  o.eval_batch = 1;
+  auto until_there = o;
+  until_there.steps = 6;
+  const auto whole = train_tiny(until_there);
+  for (const int ranks : {1, 2, 3}) {
+    const testing_support::temporary_folder folder;
+    o.checkpoint = folder / "c";
+    const auto stopped = train_tiny_ranks(o, ranks, {.stop_in_evaluation = true});
+    EXPECT_EQ(stopped.summary.end, actors::run_end::interrupted) << ranks;
+    EXPECT_EQ(stopped.summary.steps, 6) << ranks;
+    EXPECT_EQ(stopped.summary.state_sha256, whole.summary.state_sha256) << ranks;
+    EXPECT_EQ(stopped.seen.checkpoints, std::vector<std::int64_t>{6}) << ranks;
+    for (const auto& e : stopped.seen.evaluations) // one that was all but done is whole
+      EXPECT_EQ(e.metrics.samples, 20) << ranks;
+  }
+}
+
+TEST(RanksOptions, TheOracleStopsInAnEvaluationToo) {
+  auto o = tiny_options();
+  o.eval_every = 1;
+  o.eval_batch = 1;
+  o.executor = actors::executor_kind::oracle;
+  const auto stopped = train_tiny(o, {.stop_in_evaluation = true});
+  EXPECT_EQ(stopped.summary.end, actors::run_end::interrupted);
+  EXPECT_EQ(stopped.summary.steps, 6);
+  EXPECT_TRUE(stopped.seen.evaluations.empty());
+  EXPECT_FALSE(stopped.summary.evaluation);
+}
+
+TEST(RanksOptions, AStopBeforeTrainingTrainsNothingOnAnyRank) {
+  const testing_support::temporary_folder folder;
+  auto o = tiny_options();
+  o.replicas = {2, 1};
+  o.checkpoint = folder / "c";
+  std::vector<actors::run_control> wishes(3);
+  wishes[1].stop = true;
+  EXPECT_THROW(train_tiny_ranks(o, 3, {.wishes = &wishes}), actors::run_stopped);
+  EXPECT_FALSE(exists(folder / "c" / "latest"));
+}
+
 TEST(RanksOptions, CheckpointsGoIntoOtherPlansAndProcessCounts) {
   const testing_support::temporary_folder folder;
   auto o = tiny_options();

@@ -88,6 +88,7 @@ training_result train_tiny_ranks(const actors::run_options& options, int ranks, 
   result.seen.control = &wishes.back();
   result.seen.stop_at = extras.stop_at;
   result.seen.checkpoint_at = extras.checkpoint_at;
+  result.seen.stop_in_evaluation = extras.stop_in_evaluation;
   std::vector<std::future<actors::run_summary>> runs;
   std::vector<recording_observer> others(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r)
@@ -122,6 +123,7 @@ training_result train_tiny(const actors::run_options& options, const tiny_extras
   result.seen.control = &control;
   result.seen.stop_at = extras.stop_at;
   result.seen.checkpoint_at = extras.checkpoint_at;
+  result.seen.stop_in_evaluation = extras.stop_in_evaluation;
   result.summary = actors::train(options, data.inputs, result.seen, control);
   result.seen.control = nullptr;
   return result;

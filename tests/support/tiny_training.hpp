@@ -39,6 +39,10 @@ public:
   void on_eval(const actors::eval_event& e) override { evaluations.push_back(e); }
   void on_checkpoint(const std::filesystem::path&, std::int64_t step) override { checkpoints.push_back(step); }
   void on_note(const std::string& line) override { notes.push_back(line); }
+  void on_progress(const actors::part_progress& p) override {
+    const bool evaluates = p.what == "evaluating" && p.done > 0;
+    if (control != nullptr && stop_in_evaluation && evaluates) control->stop = true;
+  }
   std::vector<actors::step_event> steps;
   std::vector<actors::eval_event> evaluations;
   std::vector<std::int64_t> checkpoints;
@@ -46,6 +50,7 @@ public:
   actors::run_control* control = nullptr;
   std::int64_t stop_at = 0;       ///< asks the run to end when this step is reported
   std::int64_t checkpoint_at = 0; ///< asks for a checkpoint
+  bool stop_in_evaluation = false;
 };
 
 struct training_result {
@@ -57,18 +62,19 @@ struct training_result {
 actors::run_options tiny_options();
 struct tiny_extras {
   std::vector<std::shared_ptr<const actors::layer_actor_factory>> layer_actors{};
-  std::shared_ptr<const model> net{}; ///< instead of the tiny residual network
+  std::shared_ptr<const model> net{};     ///< instead of the tiny residual network
   const actors::dataset* train = nullptr; ///< instead of `samples` random images
   std::int64_t samples = 44;
   std::int64_t stop_at = 0;
   std::int64_t checkpoint_at = 0;
+  bool stop_in_evaluation = false;
   std::vector<actors::run_control>* wishes = nullptr; ///< of the ranks, where a test has its own
 };
 training_result train_tiny(const actors::run_options& options, const tiny_extras& extras = {});
 
-/// The same run in so many ranks, threads of this process with messages between them that overtake each other at random;
-/// rank 0's result. `stop_at` and `checkpoint_at` are asked for on the last rank, by what rank 0 sees. Throws what rank 0
-/// throws.
+/// The same run in so many ranks, threads of this process with messages between them that overtake each other at
+/// random; rank 0's result. `stop_at` and `checkpoint_at` are asked for on the last rank, by what rank 0 sees. Throws
+/// what rank 0 throws.
 training_result train_tiny_ranks(const actors::run_options& options, int ranks, const tiny_extras& extras = {},
                                  std::uint64_t seed = 1);
 
