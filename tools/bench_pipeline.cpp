@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
     double total = 0;
     double slowest_busy = 0;
     for (const auto& s : traced.stages) {
-      const double t = s.forward_seconds + s.backward_seconds + s.update_seconds;
+      const double t = s.forward_time.median + s.backward_time.median + s.update_time.median;
       total += t;
       if (t > slowest) slowest_busy = s.busy();
       slowest = std::max(slowest, t);
