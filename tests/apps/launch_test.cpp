@@ -393,7 +393,7 @@ INSTANTIATE_TEST_SUITE_P(
                     refusal{"LoopbackFirst", {"--hosts", "localhost,other", "--", "true"}, "rank 0"},
                     refusal{"NoSsh", {"--hosts", "a", "--ssh", " ", "--", "true"}, "--ssh"},
                     refusal{"MissingSsh", {"--hosts", "a", "--ssh", "/no/ssh", "--", "true"}, "/no/ssh"},
-                    refusal{"Loss", {"-np", "1", "--on-loss", "cry", "--", "true"}, "shrink or end"},
+                    refusal{"Loss", {"-np", "1", "--on-loss", "cry", "--", "true"}, "end or shrink"},
                     refusal{"Tag", {"-np", "1", "--tag-output", "maybe", "--", "true"}, "yes or no"},
                     refusal{"Port", {"-np", "1", "--port", "65536", "--", "true"}, "--port"},
                     refusal{"Grace", {"-np", "1", "--grace", "-1", "--", "true"}, "--grace"},
