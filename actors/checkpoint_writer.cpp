@@ -2,6 +2,7 @@
 #include "actors/checkpoint_writer.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/text.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -24,8 +25,8 @@ checkpoint_writer::checkpoint_writer(std::filesystem::path dir,
 // waited out.
 checkpoint_writer::~checkpoint_writer() {
   if (!running_.valid() || running_.wait_for(patience) == std::future_status::ready) return;
-  std::fprintf(stderr, "penstock: checkpoint '%s' is not written after %d minutes; leaving\n", dir_.c_str(),
-               static_cast<int>(patience.count()));
+  std::fprintf(stderr, "penstock: checkpoint %s is not written after %d minutes; leaving\n",
+               in_quotes(dir_.native()).c_str(), static_cast<int>(patience.count()));
   std::_Exit(1);
 }
 

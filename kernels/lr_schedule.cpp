@@ -61,7 +61,7 @@ void parse_setting(const schedule_form& form, std::string_view setting, lr_sched
   const auto equals = setting.find('=');
   const auto key = setting.substr(0, equals);
   if (std::find(form.keys.begin(), form.keys.end(), key) == form.keys.end())
-    throw usage_error("learning-rate schedule '" + form.name + "' has no setting '" + std::string(key) + "'" +
+    throw usage_error("learning-rate schedule " + in_quotes(form.name) + " has no setting " + in_quotes(key) +
                       did_you_mean(key, form.keys) + "; it has " + join(form.keys, ", "));
   if (equals == std::string_view::npos) refuse(key, "", "'" + std::string(key) + "=VALUE'");
   const auto value = setting.substr(equals + 1);
@@ -75,7 +75,7 @@ void parse_setting(const schedule_form& form, std::string_view setting, lr_sched
 // Part of the way from the end of the warm-up to the end of the run.
 double progress(const lr_schedule_options& options, std::int64_t minibatch) {
   if (options.total_steps < 1)
-    throw usage_error("learning-rate schedule '" + options.name + "' needs the number of steps of the run");
+    throw usage_error("learning-rate schedule " + in_quotes(options.name) + " needs the number of steps of the run");
   const std::int64_t length = std::max<std::int64_t>(options.total_steps - options.warmup_steps, 1);
   return std::min(1.0, static_cast<double>(minibatch - options.warmup_steps) / static_cast<double>(length));
 }

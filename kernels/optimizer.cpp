@@ -105,8 +105,8 @@ std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options) {
   if (options.name == "sgd") return std::make_unique<sgd>(options);
   if (options.name == "adamw") return std::make_unique<adamw>(options);
   const std::array<std::string, 2> names{"sgd", "adamw"};
-  throw usage_error("unknown optimizer '" + options.name + "'" + did_you_mean(options.name, names) + "; there are " +
-                    join(names, ", "));
+  throw usage_error("unknown optimizer " + in_quotes(options.name) + did_you_mean(options.name, names) +
+                    "; there are " + join(names, ", "));
 }
 
 } // namespace penstock

@@ -18,8 +18,7 @@ const model_layer& find_layer(const model& m, const std::string& name) {
   std::vector<std::string> names;
   for (const auto& l : layers)
     names.push_back(l.name);
-  throw usage_error("layer order: " + m.name() + " has no layer '" + name.substr(0, 80) + "'" +
-                    did_you_mean(name, names));
+  throw usage_error("layer order: " + m.name() + " has no layer " + in_quotes(name) + did_you_mean(name, names));
 }
 
 } // namespace

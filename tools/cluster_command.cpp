@@ -4,8 +4,10 @@
 #include "apps/runner/app_job.hpp"
 #include "apps/runner/command_line.hpp"
 #include "apps/runner/output_files.hpp"
+#include "apps/runner/say.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
+#include "kernels/text.hpp"
 #include "kernels/usable_cores.hpp"
 #include "tools/commands.hpp"
 
@@ -18,7 +20,7 @@ namespace {
 
 // Every rank of a job measures; rank 0 has the result. Nothing: it failed, and rank 0 tells the user.
 std::optional<std::string> measure_job(const apps::job_options& given, const transport::launch& where) {
-  const auto warn = [](const std::string& text) { std::fprintf(stderr, "penstock: %s\n", text.c_str()); };
+  const auto warn = [](const std::string& text) { apps::complain("penstock", text); };
   apps::app_job job(given, {}, where, warn);
   try {
     const auto c = actors::measure_ranks(job.ranks(), warn);
@@ -33,7 +35,7 @@ std::optional<std::string> measure_job(const apps::job_options& given, const tra
 std::optional<std::string> measure(int workers, const apps::job_options& given) {
   const auto where = apps::find_launch(given);
   if (where.size > 1) return measure_job(given, where);
-  if (!where.unused.empty()) std::fprintf(stderr, "penstock: one process, %s\n", apps::started_by(where).c_str());
+  if (!where.unused.empty()) apps::complain("penstock", "one process, " + apps::started_by(where));
   return planner::to_toml(actors::measure_machine(workers));
 }
 
@@ -56,13 +58,13 @@ int cluster_command(std::span<const std::string> arguments) {
     std::fputs(line.help_text().c_str(), stdout);
     return 0;
   }
-  if (action != "measure") throw usage_error("cluster: found '" + action.substr(0, 80) + "', wanted measure");
+  if (action != "measure") throw usage_error("cluster: found " + in_quotes(action) + ", wanted measure");
   if (!output.empty()) apps::check_output_file("--output", output);
   const auto text = measure(workers, job_given);
   if (!text) return 1;
   if (text->empty()) return 0;
   if (output.empty()) {
-    std::fputs(text->c_str(), stdout);
+    apps::say(*text);
     return 0;
   }
   atomic_file file(output);

@@ -1,6 +1,7 @@
 // `penstock launch`: runs the ranks of a job and starts it again where asked to.
 #include "actors/profiler/measure_machine.hpp"
 #include "kernels/check.hpp"
+#include "kernels/text.hpp"
 #include "kernels/usable_cores.hpp"
 #include "tools/commands.hpp"
 #include "tools/launch/job.hpp"
@@ -71,7 +72,7 @@ int launch_command(std::span<const std::string> arguments) {
     result = job(*options, places, signals, out).run(restarts);
     if (result.cause.empty()) break;
     const bool tries_again = result.may_try_again && restarts < options->restarts;
-    out.put(STDERR_FILENO, "penstock launch: " + result.cause +
+    out.put(STDERR_FILENO, "penstock launch: " + one_line(result.cause) +
                                (tries_again ? "; starting again, " + std::to_string(restarts + 1) + " of " +
                                                   std::to_string(options->restarts)
                                             : "") +

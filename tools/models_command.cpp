@@ -3,6 +3,7 @@
 #include "apps/plugins/load_plugin.hpp"
 #include "apps/runner/command_line.hpp"
 #include "apps/runner/of_option.hpp"
+#include "apps/runner/say.hpp"
 #include "tools/commands.hpp"
 
 #include <cstdio>
@@ -26,7 +27,7 @@ int models_command(std::span<const std::string> arguments) {
   const auto plugins = apps::of_option("--plugin", [&] { return apps::load_plugins(plugin_files); });
   const auto text =
       name.empty() ? apps::describe_models() : apps::describe_model(apps::find_model(name).build(network));
-  std::fputs(text.c_str(), stdout);
+  apps::say(text);
   return 0;
 }
 

@@ -4,13 +4,14 @@
 #include "apps/models/registry.hpp"
 #include "apps/runner/exit_codes.hpp"
 #include "apps/runner/run_app.hpp"
+#include "apps/runner/say.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 #include "tools/commands.hpp"
 
 #include <algorithm>
 #include <cstdio>
-#include <iostream>
+#include <sstream>
 #include <vector>
 
 namespace {
@@ -73,6 +74,16 @@ int train_command(std::vector<std::string> arguments) {
   return apps::run_app(model, static_cast<int>(words.size()) - 1, words.data());
 }
 
+// A trace's names come from whoever wrote it, so its texts go through the filter that all output does.
+int trace_command(std::span<const std::string> arguments) {
+  std::ostringstream out;
+  std::ostringstream errors;
+  const int code = actors::trace_command(arguments, out, errors);
+  apps::say(out.view());
+  std::fputs(printable_lines(errors.view()).c_str(), stderr);
+  return code;
+}
+
 int run_command(const std::string& name, std::vector<std::string> arguments);
 
 // "help", "help plan" and "help trace summary".
@@ -98,13 +109,13 @@ int run_command(const std::string& name, std::vector<std::string> arguments) {
   if (name == "simulate") return tools::simulate_command(arguments);
   if (name == "schedule") return tools::schedule_command(arguments);
   if (name == "launch") return tools::launch_command(arguments);
-  if (name == "trace") return actors::trace_command(arguments, std::cout, std::cerr);
+  if (name == "trace") return trace_command(arguments);
   if (name == "version") {
     if (arguments.empty()) return run_command("--version", {});
     if (asks_help(arguments.front())) return print("Prints the version.\nUsage: penstock version\n");
-    throw usage_error("version: unexpected argument '" + arguments.front().substr(0, 80) + "'");
+    throw usage_error("version: unexpected argument " + in_quotes(arguments.front()));
   }
-  throw usage_error("unknown command '" + name.substr(0, 80) + "'" + did_you_mean(name, commands) + ", wanted one of " +
+  throw usage_error("unknown command " + in_quotes(name) + did_you_mean(name, commands) + ", wanted one of " +
                     join(commands, ", "));
 }
 
@@ -118,7 +129,7 @@ int main(int argc, char** argv) {
     }
     const int code = run_command(argv[1], {argv + 2, argv + argc});
     // What was printed is the result: a full disk behind it is a failure.
-    const bool is_written = std::cout.flush() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
     if (!is_written && code == 0) throw error("cannot write to standard output");
     return code;
   });

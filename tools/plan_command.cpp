@@ -2,6 +2,7 @@
 #include "apps/runner/options.hpp"
 #include "apps/runner/output_files.hpp"
 #include "apps/runner/request_fault.hpp"
+#include "apps/runner/say.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
@@ -108,7 +109,7 @@ int plan_command(std::span<const std::string> arguments) {
     file.write(planner::to_json(plan));
     file.commit();
   }
-  std::fputs(text.c_str(), stdout);
+  apps::say(text);
   return 0;
 }
 

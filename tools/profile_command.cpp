@@ -5,6 +5,7 @@
 #include "apps/runner/of_option.hpp"
 #include "apps/runner/output_files.hpp"
 #include "apps/runner/progress.hpp"
+#include "apps/runner/say.hpp"
 #include "apps/runner/text_table.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
@@ -120,7 +121,7 @@ int profile_command(std::span<const std::string> arguments) {
     file.write(planner::to_json(measured));
     file.commit();
   }
-  std::printf("%s: %zu layers\n%s", built.description.c_str(), measured.layers.size(), describe(measured).c_str());
+  apps::say(built.description + ": " + std::to_string(measured.layers.size()) + " layers\n" + describe(measured));
   return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "apps/runner/options.hpp"
 #include "apps/runner/text_table.hpp"
 #include "kernels/check.hpp"
+#include "kernels/text.hpp"
 #include "planner/check_schedule.hpp"
 #include "planner/draw_timeline.hpp"
 #include "planner/simulate.hpp"
@@ -27,7 +28,7 @@ double parse_time(const std::string& option, const std::string& word) {
   double value = 0;
   const auto [rest, fault] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (fault != std::errc{} || rest != word.data() + word.size() || !std::isfinite(value) || value < 0)
-    throw usage_error(option + ": found '" + word.substr(0, 80) + "', wanted numbers of at least 0");
+    throw usage_error(option + ": found " + in_quotes(word) + ", wanted numbers of at least 0");
   return value;
 }
 

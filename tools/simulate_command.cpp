@@ -2,8 +2,10 @@
 #include "actors/trace/simulated_trace.hpp"
 #include "apps/runner/of_option.hpp"
 #include "apps/runner/output_files.hpp"
+#include "apps/runner/say.hpp"
 #include "apps/runner/text_table.hpp"
 #include "kernels/check.hpp"
+#include "kernels/text.hpp"
 #include "planner/draw_timeline.hpp"
 #include "planner/explore/predict.hpp"
 #include "planner/profile/json_reader.hpp"
@@ -98,7 +100,7 @@ planner::straggler parse_straggler(const std::string& text, const planner::plan&
       slow.factor = 0;
   }
   if (equals == std::string::npos || slow.factor == 0)
-    throw usage_error("--straggler: found '" + text.substr(0, 80) + "', wanted DEVICE=FACTOR with a factor above 0");
+    throw usage_error("--straggler: found " + in_quotes(text) + ", wanted DEVICE=FACTOR with a factor above 0");
   const auto name = text.substr(0, equals);
   std::string some;
   for (std::size_t s = 0; s < p.stages.size(); ++s)
@@ -107,7 +109,7 @@ planner::straggler parse_straggler(const std::string& text, const planner::plan&
       if (p.stages[s].devices[r] == name) return slow;
       if (some.size() < 60) some += (some.empty() ? "" : ", ") + p.stages[s].devices[r];
     }
-  throw usage_error("--straggler: found '" + name.substr(0, 80) + "', wanted a device of the plan: " + some);
+  throw usage_error("--straggler: found " + in_quotes(name) + ", wanted a device of the plan: " + some);
 }
 
 std::string stage_table(const planner::schedule& s, const planner::machine_run& run, const std::vector<double>& busy) {
@@ -208,18 +210,16 @@ int simulate_command(std::span<const std::string> arguments) {
                                           : run.bytes_sent / static_cast<double>(schedule.minibatches);
   if (!texts.trace.empty()) write_trace(texts.trace, plan, schedule, run);
   if (texts.json) {
-    std::fputs(json_of(schedule, run, busy, bubble, bytes).c_str(), stdout);
+    apps::say(json_of(schedule, run, busy, bubble, bytes));
     return 0;
   }
-  std::printf(
-      "%s\n%s, %lld minibatches: step %s (predicted %s), bubble %s, %s with filling and draining; %s a "
-      "minibatch\n%s\n%s\n%s",
-      describe_stages(plan).c_str(), schedule.name.c_str(), static_cast<long long>(schedule.minibatches),
-      seconds_text(run.step_seconds).c_str(), seconds_text(plan.predicted->step_seconds).c_str(),
-      apps::percent_text(bubble, 1).c_str(), apps::percent_text(std::max(0.0, run.bubble()), 1).c_str(),
-      bytes_text(bytes).c_str(), remark.c_str(),
-      picture(schedule, run, texts.columns > 0 ? texts.columns : apps::picture_columns(schedule.stages.size())).c_str(),
-      stage_table(schedule, run, busy).c_str());
+  apps::say(describe_stages(plan) + "\n" + schedule.name + ", " + std::to_string(schedule.minibatches) +
+            " minibatches: step " + seconds_text(run.step_seconds) + " (predicted " +
+            seconds_text(plan.predicted->step_seconds) + "), bubble " + apps::percent_text(bubble, 1) + ", " +
+            apps::percent_text(std::max(0.0, run.bubble()), 1) + " with filling and draining; " + bytes_text(bytes) +
+            " a minibatch\n" + remark + "\n" +
+            picture(schedule, run, texts.columns > 0 ? texts.columns : apps::picture_columns(schedule.stages.size())) +
+            "\n" + stage_table(schedule, run, busy));
   return 0;
 }
 

@@ -161,7 +161,7 @@ void merge(const request& r, std::ostream& out, std::ostream& err) {
     err << warning << "the ranks' clocks disagree by up to "
         << format("%.1f us", static_cast<double>(h.clock_conflict_ns) * 1e-3)
         << ": some messages are received before they are sent\n";
-  if (!h.missing.empty()) err << warning << "the trace is incomplete: " << h.missing << '\n';
+  if (!h.missing.empty()) err << warning << "the trace is incomplete: " << one_line(h.missing) << '\n';
 }
 
 /// A file's word as a terminal may have it: without control characters, in UTF-8 either, and not endless.
@@ -225,7 +225,7 @@ int run(const request& r, std::ostream& out, std::ostream& err) {
     out << (r.json ? to_json(summary, file) + "\n" : to_text(summary, file));
     return 0;
   }
-  if (!file.complete()) err << warning << "the trace is incomplete: " << file.missing << '\n';
+  if (!file.complete()) err << warning << "the trace is incomplete: " << one_line(file.missing) << '\n';
   out << (r.command == "lifeline" ? lifeline(file, minibatch) : draw(r, file));
   return 0;
 }
@@ -236,10 +236,10 @@ int trace_command(std::span<const std::string> args, std::ostream& out, std::ost
   try {
     return run(parse(args), out, err);
   } catch (const usage_error& refused) {
-    err << "penstock: " << refused.what() << '\n';
+    err << "penstock: " << one_line(refused.what()) << '\n';
     return 2;
   } catch (const error& failed) {
-    err << "penstock: trace: " << failed.what() << '\n';
+    err << "penstock: trace: " << one_line(failed.what()) << '\n';
     return 1;
   }
 }

@@ -53,13 +53,13 @@ data_pair open_data(const data_options& options) {
   for (const auto& kind : data_kinds()) {
     if (kind.name == name) {
       const bool complete = kind.argument.empty() ? colon == std::string::npos : !argument.empty();
-      if (!complete) throw usage_error("data '" + options.spec + "': wanted " + form_of(kind));
+      if (!complete) throw usage_error("data " + in_quotes(options.spec) + ": wanted " + form_of(kind));
       return kind.open(argument, options);
     }
     names.push_back(kind.name);
     forms.push_back(form_of(kind));
   }
-  throw usage_error("unknown data '" + options.spec + "'" + did_you_mean(name, names) + ", wanted " +
+  throw usage_error("unknown data " + in_quotes(options.spec) + did_you_mean(name, names) + ", wanted " +
                     join(forms, ", "));
 }
 

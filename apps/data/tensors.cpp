@@ -3,6 +3,7 @@
 #include "kernels/check.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/safetensors.hpp"
+#include "kernels/text.hpp"
 
 #include <algorithm>
 
@@ -11,7 +12,8 @@ namespace {
 
 tensor taken(const std::filesystem::path& file, const named_tensors& tensors, const char* name) {
   const auto found = tensors.find(name);
-  if (found == tensors.end()) throw error(file.string() + ": no tensor named '" + name + "' (wanted input and target)");
+  if (found == tensors.end())
+    throw error(file.string() + ": no tensor named " + in_quotes(name) + " (wanted input and target)");
   return found->second;
 }
 

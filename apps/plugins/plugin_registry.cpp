@@ -19,7 +19,7 @@ bool is_well_formed(std::string_view name) {
 
 void check_name(const char* what, const std::string& name) {
   if (!is_well_formed(name))
-    throw usage_error(std::string(what) + " '" + name + "' needs a name of letters, digits, '_', '-' and '.'");
+    throw usage_error(std::string(what) + " " + in_quotes(name) + " needs a name of letters, digits, '_', '-' and '.'");
 }
 
 const plugin_layer* find_layer(const std::vector<plugin_layer>& layers, std::string_view name) {
@@ -33,7 +33,7 @@ bool has_model(const std::vector<model_entry>& models, const std::string& name) 
 
 void refuse_known_model(const std::string& name) {
   for (const auto* known : all_models())
-    if (known->name == name) throw usage_error("model '" + name + "' exists already");
+    if (known->name == name) throw usage_error("model " + in_quotes(name) + " exists already");
 }
 
 double parse_number(std::string_view key, std::string_view text) {
@@ -48,15 +48,15 @@ double parse_number(std::string_view key, std::string_view text) {
 
 void plugin_registry::add_layer(std::string name, std::string summary, layer_factory make) {
   check_name("layer", name);
-  if (!make) throw usage_error("layer '" + name + "' has no function that makes it");
-  if (find_layer(layers_, name) != nullptr) throw usage_error("layer '" + name + "' exists already");
+  if (!make) throw usage_error("layer " + in_quotes(name) + " has no function that makes it");
+  if (find_layer(layers_, name) != nullptr) throw usage_error("layer " + in_quotes(name) + " exists already");
   layers_.push_back({std::move(name), std::move(summary), std::move(make), {}});
 }
 
 void plugin_registry::add_model(model_entry entry) {
   check_name("model", entry.name);
-  if (!entry.build) throw usage_error("model '" + entry.name + "' has no function that builds it");
-  if (has_model(models_, entry.name)) throw usage_error("model '" + entry.name + "' exists already");
+  if (!entry.build) throw usage_error("model " + in_quotes(entry.name) + " has no function that builds it");
+  if (has_model(models_, entry.name)) throw usage_error("model " + in_quotes(entry.name) + " exists already");
   models_.push_back(std::move(entry));
 }
 
@@ -80,10 +80,10 @@ layer_ptr plugin_registry::make_layer(std::string_view name, std::string_view op
 
 void plugin_registry::adopt(const std::string& plugin, plugin_registry other) {
   if (std::find(plugins_.begin(), plugins_.end(), plugin) != plugins_.end())
-    throw usage_error("a plug-in '" + plugin + "' is loaded already");
+    throw usage_error("a plug-in " + in_quotes(plugin) + " is loaded already");
   for (const auto& l : other.layers_)
     if (const auto* known = find_layer(layers_, l.name))
-      throw usage_error("layer '" + l.name + "' exists already (plug-in '" + known->plugin + "')");
+      throw usage_error("layer " + in_quotes(l.name) + " exists already (plug-in '" + known->plugin + "')");
   for (const auto& m : other.models_)
     refuse_known_model(m.name);
   for (auto& l : other.layers_) {
@@ -103,7 +103,7 @@ layer_options::layer_options(std::string_view text) {
       throw usage_error("'" + std::string(part) + "' is not an option of the form KEY=NUMBER");
     const std::string key(part.substr(0, equals));
     if (std::any_of(given_.begin(), given_.end(), [&](const option& o) { return o.key == key; }))
-      throw usage_error("option '" + key + "' is given twice");
+      throw usage_error("option " + in_quotes(key) + " is given twice");
     given_.push_back({key, parse_number(key, part.substr(equals + 1)), false});
     text.remove_prefix(std::min(text.size(), part.size() + 1));
   }
@@ -121,7 +121,7 @@ double layer_options::number(const std::string& key, double otherwise) {
 
 void layer_options::finish() const {
   for (const auto& o : given_)
-    if (!o.asked) throw usage_error("no option '" + o.key + "'" + did_you_mean(o.key, known_));
+    if (!o.asked) throw usage_error("no option " + in_quotes(o.key) + did_you_mean(o.key, known_));
 }
 
 } // namespace penstock::apps

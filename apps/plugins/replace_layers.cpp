@@ -21,7 +21,7 @@ using assignment = std::vector<const layer_replacement*>;
     words.insert(l.name);
   }
   const std::vector<std::string> candidates(words.begin(), words.end());
-  throw usage_error(net.name() + ": no layer and no kind of layer is called '" + what + "'" +
+  throw usage_error(net.name() + ": no layer and no kind of layer is called " + in_quotes(what) +
                     did_you_mean(what, candidates));
 }
 
@@ -29,7 +29,7 @@ assignment assign(const model& net, std::span<const layer_replacement> replaceme
   assignment by_layer(net.layers().size(), nullptr);
   std::set<std::string> seen;
   for (const auto& r : replacements) {
-    if (!seen.insert(r.what).second) throw usage_error(net.name() + ": '" + r.what + "' is replaced twice");
+    if (!seen.insert(r.what).second) throw usage_error(net.name() + ": " + in_quotes(r.what) + " is replaced twice");
     bool found = false;
     for (std::size_t i = 0; i < by_layer.size(); ++i) {
       const auto& l = net.layers()[i];

@@ -3,6 +3,7 @@
 
 #include "actors/digest.hpp"
 #include "apps/runner/routes_text.hpp"
+#include "apps/runner/say.hpp"
 #include "apps/runner/signals.hpp"
 #include "kernels/check.hpp"
 #include "kernels/device.hpp"
@@ -16,7 +17,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 
 namespace penstock::apps {
@@ -165,7 +165,7 @@ void app_job::watch() {
     const int signalled = go_on_without(*cause); // no flush: who holds the stream may be what hangs
     if (signalled != 0) std::_Exit(signalled);
     const bool nobody_else_tells = is_first() || (cause->lost && cause->rank == 0);
-    if (nobody_else_tells && !over_) std::fprintf(stderr, "penstock: %s\n", cause->text.c_str());
+    if (nobody_else_tells && !over_) complain("penstock", cause->text);
     std::_Exit(1);
   }
 }
@@ -180,10 +180,9 @@ int app_job::go_on_without(const transport::job_failure& cause) {
   if (lost.front() <= 0 || std::ranges::binary_search(lost, where_.rank)) return 0;
   if (signal_guard::exit_code() != 0) return signal_guard::exit_code(); // it was to end anyway
   if (is_first())
-    std::fprintf(stderr, "penstock: %s; going on with %d processes\n", cause.text.c_str(),
-                 where_.size - static_cast<int>(lost.size()));
+    complain("penstock", fmt::format("{}; going on with {} processes", cause.text, where_.size - lost.size()));
   if (const auto reason = start_anew(recipe_, lost); !reason.empty())
-    std::fprintf(stderr, "penstock: cannot start anew: %s\n", reason.c_str());
+    complain("penstock", "cannot start anew: " + reason);
   return signal_guard::exit_code();
 }
 

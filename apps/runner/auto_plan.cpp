@@ -8,6 +8,7 @@
 #include "apps/runner/apply_plan.hpp"
 #include "apps/runner/text_file.hpp"
 #include "kernels/check.hpp"
+#include "kernels/text.hpp"
 #include "kernels/usable_cores.hpp"
 #include "planner/explore/explore.hpp"
 
@@ -78,7 +79,8 @@ planner::cluster read_cluster(const std::filesystem::path& file) {
     auto c = planner::cluster_from_toml(text, "--cluster: " + file.string());
     for (const auto& type : c.devices) {
       if (type.streaming)
-        throw usage_error("--cluster: device type '" + type.name + "' of " + file.string() + " can only be simulated");
+        throw usage_error("--cluster: device type " + in_quotes(type.name) + " of " + file.string() +
+                          " can only be simulated");
       if (type.threads > usable_cores())
         throw usage_error(fmt::format("--cluster: device type '{}' of {} has {} threads, this machine {} cores",
                                       type.name, file.string(), type.threads, usable_cores()));

@@ -21,10 +21,6 @@ namespace {
 
 constexpr const char* version = "penstock " PENSTOCK_VERSION;
 
-std::string shortened(const std::string& text) {
-  return text.size() <= 80 ? text : text.substr(0, 77) + "...";
-}
-
 template <class T>
 std::string number_text(T value) {
   std::array<char, 64> text{};
@@ -52,7 +48,7 @@ std::string long_name(const std::string& option) {
 }
 
 [[noreturn]] void refuse(const std::string& option, const std::string& found, const std::string& wanted) {
-  throw usage_error(option + ": found '" + shortened(found) + "', wanted " + wanted);
+  throw usage_error(option + ": found " + in_quotes(found) + ", wanted " + wanted);
 }
 
 // The whole text must be the number.
@@ -137,7 +133,7 @@ struct command_line::implementation {
       for (const auto& value : b.option->results()) {
         if (value.empty() && b.takes_text) throw usage_error(b.name + ": found '', wanted a value");
         if (std::find(names.begin(), names.end(), value) != names.end())
-          throw usage_error(b.name + ": a value is missing before '" + value + "'");
+          throw usage_error(b.name + ": a value is missing before " + in_quotes(value) + "");
       }
     }
   }
@@ -154,10 +150,10 @@ struct command_line::implementation {
     for (const auto& word : words) {
       if (!word.starts_with("-")) continue;
       const auto name = word.substr(0, word.find('='));
-      throw usage_error("unknown option '" + shortened(name) + "'" + hint(name) + "; --help lists all");
+      throw usage_error("unknown option " + in_quotes(name) + hint(name) + "; --help lists all");
     }
     if (words.front() == "help") throw usage_error("unexpected argument 'help' (did you mean '--help'?)");
-    throw usage_error("unexpected argument '" + shortened(words.front()) + "'; --help lists what there is");
+    throw usage_error("unexpected argument " + in_quotes(words.front()) + "; --help lists what there is");
   }
 };
 

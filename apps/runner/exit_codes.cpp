@@ -1,6 +1,7 @@
 // The only place that turns exceptions into exit codes.
 #include "apps/runner/exit_codes.hpp"
 
+#include "apps/runner/say.hpp"
 #include "kernels/check.hpp"
 
 #include <cstdio>
@@ -15,8 +16,7 @@ int report(std::string_view program, std::string_view what, exit_code code) {
   // A model's own message begins with its name, which is the app's as well.
   if (what.starts_with(program) && what.substr(program.size()).starts_with(": "))
     what.remove_prefix(program.size() + 2);
-  std::fprintf(stderr, "%.*s: %.*s\n", static_cast<int>(program.size()), program.data(), static_cast<int>(what.size()),
-               what.data());
+  complain(program, what);
   return code;
 }
 

@@ -34,12 +34,12 @@ std::vector<int> cut_indices(const std::vector<std::string>& cuts, const model& 
   for (const auto& cut : cuts) {
     const auto found = std::find(names.begin(), names.end(), cut);
     if (found == names.end())
-      throw usage_error("--cuts: " + net.name() + " has no layer '" + cut.substr(0, 80) + "'" +
-                        did_you_mean(cut, names));
+      throw usage_error("--cuts: " + net.name() + " has no layer " + in_quotes(cut) + did_you_mean(cut, names));
     indices.push_back(static_cast<int>(found - names.begin()));
-    if (indices.back() == 0) throw usage_error("--cuts: '" + cut + "' is the first layer, nothing would be before it");
+    if (indices.back() == 0)
+      throw usage_error("--cuts: " + in_quotes(cut) + " is the first layer, nothing would be before it");
     if (indices.size() > 1 && indices.back() <= indices[indices.size() - 2])
-      throw usage_error("--cuts: '" + cut + "' does not come after '" +
+      throw usage_error("--cuts: " + in_quotes(cut) + " does not come after '" +
                         names[static_cast<std::size_t>(indices[indices.size() - 2])] + "' in " + net.name());
   }
   return indices;

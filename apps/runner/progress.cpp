@@ -2,6 +2,7 @@
 #include "apps/runner/progress.hpp"
 
 #include "apps/runner/text_table.hpp"
+#include "kernels/text.hpp"
 
 #include <fmt/format.h>
 
@@ -173,7 +174,7 @@ void progress::eval(const actors::eval_event& e) {
 void progress::note(const std::string& line) {
   if (silent_) return;
   const std::lock_guard lock(mutex_);
-  print(line);
+  print(one_line(line));
 }
 
 void progress::print(const std::string& line) {

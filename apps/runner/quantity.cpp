@@ -2,6 +2,7 @@
 #include "apps/runner/quantity.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/text.hpp"
 
 #include <array>
 #include <charconv>
@@ -47,7 +48,7 @@ bool take(std::string_view& unit, std::string_view word) {
 }
 
 [[noreturn]] void refuse(const std::string& option, const std::string& text, const std::string& wanted) {
-  throw usage_error(option + ": found '" + text.substr(0, 80) + "', wanted " + wanted);
+  throw usage_error(option + ": found " + in_quotes(text) + ", wanted " + wanted);
 }
 
 double within(double value, double least, double most, const std::string& option, const std::string& text,

@@ -12,14 +12,12 @@
 #include "apps/runner/prediction_text.hpp"
 #include "apps/runner/prepare.hpp"
 #include "apps/runner/progress.hpp"
+#include "apps/runner/say.hpp"
 #include "apps/runner/signals.hpp"
 #include "apps/runner/summary_text.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <memory>
 #include <optional>
 
@@ -72,13 +70,6 @@ private:
   part_clock& parts_;
   std::string failure_;
 };
-
-// A reader that is gone or a full disk behind stdout must not pass for success.
-void say(const std::string& text) {
-  errno = 0;
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-    throw error(std::string("cannot write to standard output: ") + std::strerror(errno));
-}
 
 void describe(const app_options& options, const prepared_run& run, const actors::run_summary& plan,
               const app_job* job) {
@@ -211,9 +202,8 @@ int execute_rank(const app_options& options, int restarts, const plugin_registry
 std::unique_ptr<app_job> join_unless_stopped(const app_options& options, const transport::launch& where,
                                              const actors::run_control& control) {
   try {
-    return std::make_unique<app_job>(options.job, options.shared, where, [&](const std::string& line) {
-      std::fprintf(stderr, "%s: %s\n", options.model.c_str(), line.c_str());
-    });
+    return std::make_unique<app_job>(options.job, options.shared, where,
+                                     [&](const std::string& line) { complain(options.model, line); });
   } catch (const error&) {
     if (is_by_signal(control)) return nullptr;
     throw;
@@ -241,8 +231,7 @@ int execute(const app_options& given) {
   const auto where = find_launch(given.job);
   if (where.size == 1) {
     // Several such processes would do the same work beside each other, and write the same files.
-    if (!where.unused.empty())
-      std::fprintf(stderr, "%s: one process, %s\n", given.model.c_str(), started_by(where).c_str());
+    if (!where.unused.empty()) complain(given.model, "one process, " + started_by(where));
     return execute_alone(given, where.restarts, plugins, control);
   }
   if (where.rank != 0) signal_guard::keep_quiet();

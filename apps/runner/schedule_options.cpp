@@ -20,7 +20,7 @@ constexpr int most_replicas = 32'767; // of a stage
 void check_schedule_name(const std::string& name) {
   const auto names = planner::schedule_names();
   if (std::find(names.begin(), names.end(), name) == names.end())
-    throw usage_error("--schedule: unknown schedule '" + name.substr(0, 80) + "'" + did_you_mean(name, names) +
+    throw usage_error("--schedule: unknown schedule " + in_quotes(name) + did_you_mean(name, names) +
                       ", wanted one of " + join(names, ", "));
 }
 
@@ -42,7 +42,7 @@ std::vector<std::string> parse_words(const std::string& option, const std::strin
     const auto to = std::min(text.find(',', from), text.size());
     words.push_back(text.substr(from, to - from));
     if (words.back().empty())
-      throw usage_error(option + ": found '" + text.substr(0, 80) + "', wanted words with single commas between");
+      throw usage_error(option + ": found " + in_quotes(text) + ", wanted words with single commas between");
     from = to + 1;
   }
   return words;
@@ -54,7 +54,7 @@ std::vector<int> parse_counts(const std::string& option, const std::string& text
     int count = 0;
     const auto [rest, fault] = std::from_chars(word.data(), word.data() + word.size(), count);
     if (fault != std::errc{} || rest != word.data() + word.size() || count < least || count > most)
-      throw usage_error(option + ": found '" + word.substr(0, 80) + "', wanted whole numbers " +
+      throw usage_error(option + ": found " + in_quotes(word) + ", wanted whole numbers " +
                         (most == std::numeric_limits<int>::max()
                              ? "of at least " + std::to_string(least)
                              : "from " + std::to_string(least) + " to " + std::to_string(most)) +

@@ -2,6 +2,7 @@
 #include "tools/launch/job.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/text.hpp"
 #include "tools/launch/starter.hpp"
 #include "transport/control/words.hpp"
 
@@ -270,7 +271,7 @@ void job::print(int to, std::size_t rank, const std::string& line) {
 }
 
 void job::say(const std::string& line) {
-  out_.put(STDERR_FILENO, "penstock launch: " + line + "\n");
+  out_.put(STDERR_FILENO, "penstock launch: " + one_line(line) + "\n");
 }
 
 } // namespace penstock::tools::launcher

@@ -3,6 +3,7 @@
 
 #include "apps/runner/command_line.hpp"
 #include "kernels/check.hpp"
+#include "kernels/text.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -19,7 +20,7 @@ namespace {
 constexpr int most_ranks = 4096;
 
 [[noreturn]] void refuse(const std::string& option, const std::string& found, const std::string& wanted) {
-  throw usage_error(option + ": found '" + found.substr(0, 80) + "', wanted " + wanted);
+  throw usage_error(option + ": found " + in_quotes(found) + ", wanted " + wanted);
 }
 
 std::vector<std::string> words_of(const std::string& text) {

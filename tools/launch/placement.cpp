@@ -2,6 +2,7 @@
 #include "tools/launch/placement.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/text.hpp"
 #include "transport/launch/host.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 constexpr int most_slots = 4096;
 
 [[noreturn]] void refuse(const std::string& found) {
-  throw usage_error("--hosts: found '" + found.substr(0, 80) + "', wanted host[:slots],…, slots from 1 to " +
+  throw usage_error("--hosts: found " + in_quotes(found) + ", wanted host[:slots],…, slots from 1 to " +
                     std::to_string(most_slots));
 }
 

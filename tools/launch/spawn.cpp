@@ -2,6 +2,7 @@
 #include "tools/launch/spawn.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/text.hpp"
 #include "tools/launch/descriptor.hpp"
 #include "tools/launch/signal_inbox.hpp"
 
@@ -27,7 +28,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }
 
 // In the new process, until exec. Everything here is a system call or made before the fork.
-[[noreturn]] void become(const spawn_request& request, char* const* arguments, char* const* variables, pid_t parent) {
+[[noreturn]] void become(const spawn_request& request, char* const* arguments, char* const* variables, pid_t parent,
+                         const char* name) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1); // it died before the line above
@@ -41,7 +43,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
     ::fcntl(kept, F_SETFD, 0);
   signal_inbox::restore();
   if (is_wired) ::execvpe(arguments[0], arguments, variables);
-  ::dprintf(STDERR_FILENO, "penstock launch: cannot start %s: %s\n", arguments[0], ::strerrordesc_np(errno));
+  ::dprintf(STDERR_FILENO, "penstock launch: cannot start %s: %s\n", name, ::strerrordesc_np(errno));
   ::_exit(126);
 }
 
@@ -56,10 +58,11 @@ pipe_ends open_pipe() {
 pid_t spawn(const spawn_request& request) {
   const auto arguments = pointers(request.command);
   const auto variables = pointers(request.variables);
+  const auto name = shortened(request.command.front());
   const auto parent = ::getpid();
   const auto child = ::fork();
   if (child < 0) throw error("cannot make a process: " + std::string(std::strerror(errno)));
-  if (child == 0) become(request, arguments.data(), variables.data(), parent);
+  if (child == 0) become(request, arguments.data(), variables.data(), parent, name.c_str());
   ::setpgid(child, child); // in both processes, so that whoever comes first finds the group
   return child;
 }
