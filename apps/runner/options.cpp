@@ -169,9 +169,11 @@ void refuse_beside_plan(const command_line& line, const std::vector<std::string>
 // What a plan decides is not given beside it; what is given beside `auto` is what the plan must keep.
 void check_beside_plan(const app_options& o, const command_line& line) {
   const auto& plan = o.plan;
-  if (plan.source != "auto")
-    refuse_beside_plan(line, {"--cluster", "--workers", "--keep-together", "--save-plan"},
-                       "wanted --plan auto with it");
+  if (plan.source != "auto") {
+    refuse_beside_plan(line, {"--workers"},
+                       "wanted --plan auto with it; threads that load samples are --loader-threads");
+    refuse_beside_plan(line, {"--cluster", "--keep-together", "--save-plan"}, "wanted --plan auto with it");
+  }
   if (line.given("--plan") && plan.source.empty()) throw usage_error("--plan: found '', wanted a file or auto");
   if (plan.source.empty()) return;
   if (o.run.executor == actors::executor_kind::oracle && plan.source == "auto")

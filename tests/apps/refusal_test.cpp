@@ -92,6 +92,7 @@ const std::vector<refusal> usage_refusals{
     {"ResumeWithoutCheckpoint", {"--resume"}, 2, {"--resume", "--checkpoint"}},
     {"CheckpointEveryWithoutFolder", {"--checkpoint-every", "5"}, 2, {"--checkpoint-every"}},
     {"AllowPartialWithoutWeights", with_outputs({"--allow-partial"}), 2, {"--allow-partial", "--weights"}},
+    {"WorkersThatLoadData", {"--workers", "4"}, 2, {"--workers", "--plan auto", "--loader-threads"}},
     {"OneFileForTwoOutputs", {"--trace", "x", "--metrics", "./x"}, 2, {"x", "--trace", "--metrics"}},
 };
 
