@@ -3,6 +3,7 @@
 
 #include "actors/control_messages.hpp"
 #include "actors/trace/recorder.hpp"
+#include "kernels/little_memory.hpp"
 
 #include <caf/actor.hpp>
 #include <caf/actor_cast.hpp>
@@ -15,8 +16,8 @@ namespace penstock::actors {
 struct actor_context {
   run_services& services;
   caf::actor coordinator;
-  std::atomic<std::int64_t> progress{0}; ///< raised by every finished piece of work
-  std::atomic<std::int64_t> stage{-1};   ///< what a stage replica here last began: for messages about this rank
+  std::atomic<std::int64_t> progress{0};   ///< raised by every finished piece of work
+  std::atomic<std::int64_t> stage{-1};     ///< what a stage replica here last began: for messages about this rank
   std::atomic<std::int64_t> minibatch{-1}; ///< -1: it evaluates
 
   /// "working on stage 1, minibatch 12".
@@ -30,7 +31,7 @@ void guarded(actor_context& context, const std::string& who, Body&& body) {
   try {
     body();
   } catch (const std::exception& e) {
-    caf::anon_send(context.coordinator, failure_msg{who, e.what()});
+    caf::anon_send(context.coordinator, failure_msg{who, described(e)});
   }
 }
 

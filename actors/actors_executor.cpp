@@ -4,7 +4,9 @@
 #include "actors/ranks/job.hpp"
 #include "actors/run_plan.hpp"
 #include "kernels/check.hpp"
+#include "kernels/little_memory.hpp"
 
+#include <caf/actor_registry.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/scoped_actor.hpp>
@@ -31,7 +33,8 @@ struct system_config : caf::actor_system_config {
 
 // Where a thread cannot be started, CAF's own start-up waits for ever; so it is tried first.
 void prove_threads_start() {
-  constexpr int as_many_as_caf = 4;
+  constexpr int as_many_as_caf = 6; // two of its scheduler, its clock, its printer, the loader's, one to spare
+  require_threads(as_many_as_caf, "the threads of actors");
   std::promise<void> go;
   const auto all_there = go.get_future().share();
   std::vector<std::thread> threads;
@@ -58,6 +61,7 @@ public:
 
 private:
   void connect(const job& ranks);
+  void await_actors();
   void finish_streams();
   template <class Message, class Take>
   void await(Take take);
@@ -101,8 +105,22 @@ actors_executor::~actors_executor() {
   }
   caf::anon_send_exit(coordinator_, caf::exit_reason::user_shutdown);
   coordinator_ = nullptr;
-  self_->await_all_other_actors_done();
+  await_actors();
   finish_streams(); // completions of what was posted find no actor and end there
+}
+
+// CAF waits for its actors without a deadline; one of them may hang in somebody's layer, or for want of memory.
+void actors_executor::await_actors() {
+  constexpr auto patience = std::chrono::seconds(20);
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (system_.registry().running() > 1) { // this thread's own is one
+    if (std::chrono::steady_clock::now() > until) {
+      std::fputs("penstock: an actor does not end; leaving\n", stderr);
+      std::_Exit(1);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  self_->await_all_other_actors_done();
 }
 
 // A kernel that does not return cannot be stopped; the run has failed and said so, and must end.

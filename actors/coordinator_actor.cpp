@@ -6,6 +6,7 @@
 #include "actors/ranks/watchdog.hpp"
 #include "actors/wiring.hpp"
 #include "kernels/check.hpp"
+#include "kernels/little_memory.hpp"
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -350,7 +351,7 @@ caf::behavior coordinator_behavior(caf::stateful_actor<coordinator>* self) {
     try {
       body();
     } catch (const std::exception& e) {
-      self->state.failed({"coordinator", e.what()});
+      self->state.failed({"coordinator", described(e)});
     }
   };
   return {

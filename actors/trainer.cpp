@@ -14,6 +14,7 @@
 #include "actors/weights_file.hpp"
 #include "kernels/check.hpp"
 #include "kernels/finite.hpp"
+#include "kernels/little_memory.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -367,7 +368,7 @@ run_summary train(const run_options& options, const run_inputs& inputs, run_obse
     throw;
   } catch (const std::exception& e) {
     if (inputs.ranks != nullptr)
-      if (const auto cause = tell_others(*inputs.ranks, e.what())) throw job_ended(*cause);
+      if (const auto cause = tell_others(*inputs.ranks, described(e))) throw job_ended(*cause);
     throw;
   }
 }

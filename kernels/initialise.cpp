@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cmath>
 #include <numbers>
+#include <system_error>
 #include <thread>
 
 namespace penstock {
@@ -89,7 +90,11 @@ void fill_all(const std::vector<chunk>& chunks) {
   const auto wanted = std::min(static_cast<std::size_t>(usable_cores()), chunks.size() / 4);
   std::vector<std::jthread> helpers;
   for (std::size_t i = 1; i < wanted; ++i)
-    helpers.emplace_back(work);
+    try {
+      helpers.emplace_back(work);
+    } catch (const std::system_error&) { // no memory for one more: then by fewer
+      break;
+    }
   work();
 }
 

@@ -2,6 +2,7 @@
 #include "kernels/memory_pool.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/little_memory.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -105,7 +106,7 @@ memory_pool::~memory_pool() = default;
 buffer memory_pool::allocate(std::size_t bytes, memory_use use) {
   // A size that rounding up would carry past the largest one, such as a negative count makes.
   if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()))
-    throw error("[memory] no room for " + std::to_string(bytes) + " bytes: no machine has as many");
+    throw error("out of memory: no room for " + std::to_string(bytes) + " bytes: no machine has as many");
   std::size_t capacity = rounded(bytes);
   std::byte* data = nullptr;
   {
@@ -113,13 +114,15 @@ buffer memory_pool::allocate(std::size_t bytes, memory_use use) {
     data = state_->take_free(capacity, capacity);
     if (data == nullptr) {
       if (state_->hoards()) state_->release_free();
-      data = system_allocate(capacity);
+      // Under a limit of address space the last of it is for others, who could not say what they lack.
+      if (address_space_holds(capacity + huge_page)) data = system_allocate(capacity);
       if (data == nullptr) {
         state_->release_free();
+        require_address_space(capacity + huge_page, std::to_string(bytes) + " bytes of tensors");
         data = system_allocate(capacity);
       }
       if (data == nullptr)
-        throw error("[memory] no room for " + std::to_string(bytes) +
+        throw error("out of memory: no room for " + std::to_string(bytes) +
                     " bytes: " + std::to_string(state_->usage.total_live_bytes) + " bytes are in use on this device");
       state_->usage.reserved_bytes += static_cast<std::int64_t>(capacity);
     }

@@ -7,6 +7,7 @@
 #include "apps/runner/signals.hpp"
 #include "kernels/check.hpp"
 #include "kernels/device.hpp"
+#include "kernels/little_memory.hpp"
 #include "kernels/usable_cores.hpp"
 #include "transport/control/join.hpp"
 #include "transport/launch/cores.hpp"
@@ -109,7 +110,7 @@ app_job::app_job(const job_options& options, std::span<const std::pair<std::stri
   try {
     connect(options, join.secret.token("data plane"));
   } catch (const std::exception& e) {
-    fail(e.what());
+    fail(described(e));
     over_ = true;
     watcher_.join();
     go_on_without_lost();

@@ -3,9 +3,9 @@
 
 #include "apps/runner/say.hpp"
 #include "kernels/check.hpp"
+#include "kernels/little_memory.hpp"
 
 #include <cstdio>
-#include <new>
 
 namespace penstock::apps {
 
@@ -24,15 +24,14 @@ int report(std::string_view program, std::string_view what, exit_code code) {
 
 int run_guarded(std::string_view program, const std::function<int()>& body) noexcept {
   try {
+    prepare_for_little_memory();
     return body();
   } catch (const usage_error& fault) {
     return report(program, fault.what(), usage);
   } catch (const std::invalid_argument& fault) { // the planner's word for the same
     return report(program, fault.what(), usage);
-  } catch (const std::bad_alloc&) {
-    return report(program, "out of memory", failed);
   } catch (const std::exception& fault) {
-    return report(program, fault.what(), failed);
+    return report(program, described(fault), failed);
   } catch (...) {
     return report(program, "failed with an unknown exception", failed);
   }

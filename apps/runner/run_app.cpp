@@ -17,6 +17,7 @@
 #include "apps/runner/summary_text.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
+#include "kernels/little_memory.hpp"
 
 #include <memory>
 #include <optional>
@@ -191,7 +192,7 @@ int execute_rank(const app_options& options, int restarts, const plugin_registry
       job.fail("a signal ended it before it had trained");
       return signal_guard::exit_code();
     }
-    const bool told = job.fail(e.what()); // rank 0 tells the user
+    const bool told = job.fail(described(e)); // rank 0 tells the user
     if (const int signalled = job.go_on_without_lost(); signalled != 0) return signalled;
     if (!told) throw;
     return dynamic_cast<const usage_error*>(&e) != nullptr ? usage : failed;

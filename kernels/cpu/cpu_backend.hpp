@@ -3,6 +3,7 @@
 
 #include "kernels/backend.hpp"
 
+#include <exception>
 #include <memory>
 
 namespace penstock {
@@ -13,6 +14,9 @@ std::unique_ptr<backend> make_cpu_backend(device& owner);
 
 /// Sets how many threads later parallel regions of the calling thread use.
 void set_compute_threads(int threads);
+
+/// A fault of oneDNN becomes one of ours that says whether memory was short; others stay what they are.
+std::exception_ptr in_our_words(std::exception_ptr fault);
 
 /// Seconds that a backend made here has spent inside oneDNN so far; 0 for any other. For benchmarks.
 double seconds_in_library(const backend& ops);

@@ -3,6 +3,7 @@
 
 #include "kernels/check.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/little_memory.hpp"
 #include "kernels/reference/reference_backend.hpp"
 
 #include <condition_variable>
@@ -48,6 +49,7 @@ public:
       : owner_(std::move(owner)), options_(options) {
     std::promise<void> started;
     auto outcome = started.get_future();
+    require_threads(1, "the thread of " + options.name);
     thread_ = std::thread([this, &started] { main(started); });
     try {
       outcome.get();
@@ -115,7 +117,7 @@ private:
       try {
         job(ops);
       } catch (...) {
-        failure = std::current_exception();
+        failure = in_our_words(std::current_exception());
       }
     }
     if (next.done) next.done(failure);

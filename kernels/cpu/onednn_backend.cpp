@@ -3,6 +3,7 @@
 
 #include "kernels/check.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/little_memory.hpp"
 
 #include <chrono>
 #include <omp.h>
@@ -36,7 +37,10 @@ std::size_t onednn_backend::key_hash::operator()(const cache_key& key) const {
   return hash;
 }
 
+// Every primitive is described with it. oneDNN dies where its compilers of kernels get no memory, so they must not
+// fail.
 dnnl::primitive_attr onednn_backend::user_scratchpad() {
+  require_address_space(0, "the compute library");
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
@@ -57,6 +61,7 @@ void onednn_backend::execute(bound_primitive& primitive, std::initializer_list<b
     scratchpad_ = buffer(); // before the larger one is taken
     scratchpad_ = owner_.memory().allocate(primitive.scratchpad_bytes(), memory_use::scratch);
   }
+  require_address_space(0, "the compute library");
   const auto start = std::chrono::steady_clock::now();
   primitive.execute(stream_, scratchpad_.data(), operands);
   seconds_in_library_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -67,7 +72,19 @@ std::unique_ptr<backend> make_cpu_backend(device& owner) {
 }
 
 void set_compute_threads(int threads) {
+  require_threads(threads - 1, std::to_string(threads) + " compute threads");
   omp_set_num_threads(threads);
+}
+
+std::exception_ptr in_our_words(std::exception_ptr fault) {
+  try {
+    std::rethrow_exception(fault);
+  } catch (const dnnl::error& e) {
+    const std::string what = e.status == dnnl_out_of_memory ? "out of memory: oneDNN " : "[cpu] oneDNN: ";
+    return std::make_exception_ptr(error(what + e.what()));
+  } catch (...) {
+    return fault;
+  }
 }
 
 double seconds_in_library(const backend& ops) {
