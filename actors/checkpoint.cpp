@@ -85,9 +85,11 @@ fs::path write_into(const std::vector<stage_snapshot>& all, const checkpoint_pos
     write_safetensors(file, s.tensors);
     stages.push_back(stage_entry(s, file));
   }
-  const json manifest{{"format", format_version}, {"model", at.model}, {"optimizer", at.optimizer},
-                      {"schedule", at.schedule},  {"step", at.step},   {"batch", at.batch},
-                      {"samples", at.samples},    {"seed", at.seed},   {"drains", at.drains},
+  const json manifest{{"format", format_version},  {"model", at.model},
+                      {"optimizer", at.optimizer}, {"schedule", at.schedule},
+                      {"step", at.step},           {"batch", at.batch},
+                      {"samples", at.samples},     {"seed", at.seed},
+                      {"drains", at.drains},       {"last_batch", at.drops_last_batch ? "drop" : "keep"},
                       {"stages", stages}};
   atomic_file out(writing / "manifest.json");
   out.write(manifest.dump(1) + "\n");

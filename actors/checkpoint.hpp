@@ -15,6 +15,7 @@ struct checkpoint_position {
   std::int64_t samples = 0; ///< of the training data
   std::uint64_t seed = 0;
   std::vector<std::int64_t> drains;
+  bool drops_last_batch = false;
 };
 
 /// Writes DIR/step-N: a safetensors file a stage and manifest.json with their lengths and SHA-256, first under a
@@ -32,9 +33,9 @@ struct saved_run {
 /// penstock::error when it is torn or unreadable. Tensors come from `pool`.
 saved_run read_checkpoint(const checkpoint_position& wanted, const std::filesystem::path& dir, memory_pool& pool);
 
-/// Puts it into what this rank hosts of a pipeline, whose plan may be another: weights, optimizer state and step counts,
-/// BatchNorm statistics (each replica's own when the layer's replica count is the same, else the mean), versions.
-/// Throws penstock::error, which names `dir`, for what is missing or misshaped.
+/// Puts it into what this rank hosts of a pipeline, whose plan may be another: weights, optimizer state and step
+/// counts, BatchNorm statistics (each replica's own when the layer's replica count is the same, else the mean),
+/// versions. Throws penstock::error, which names `dir`, for what is missing or misshaped.
 void load_snapshots(pipeline& p, const std::vector<stage_snapshot>& saved, const std::filesystem::path& dir);
 
 /// True when the folder has a complete checkpoint.

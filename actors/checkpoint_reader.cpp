@@ -94,6 +94,9 @@ saved_run read_run(const checkpoint_position& wanted, const fs::path& dir, memor
                         "; this program reads " + std::to_string(format_version));
     run.at = {m.at("model"), m.at("optimizer"), m.at("schedule"), m.at("step"),
               m.at("batch"), m.at("samples"),   m.at("seed"),     m.at("drains").get<std::vector<std::int64_t>>()};
+    run.at.drops_last_batch = m.value("last_batch", "keep") == "drop"; // not said before there was a choice
+    const auto last = [](bool drops) { return std::string(drops ? "drop" : "keep"); };
+    compare("last batch", last(run.at.drops_last_batch), last(wanted.drops_last_batch), dir);
     compare("model", run.at.model, wanted.model, dir);
     compare("optimizer", run.at.optimizer, wanted.optimizer, dir);
     compare("batch", std::to_string(run.at.batch), std::to_string(wanted.batch), dir);

@@ -10,8 +10,8 @@
 namespace penstock::actors {
 
 microbatch_loader::microbatch_loader(const dataset& data, std::int64_t batch, int microbatches, std::uint64_t seed,
-                                     bool training)
-    : data_(data), plan_(data.size(), batch), microbatches_(microbatches), seed_(seed), training_(training) {}
+                                     bool training, last_batch last)
+    : data_(data), plan_(data.size(), batch, last), microbatches_(microbatches), seed_(seed), training_(training) {}
 
 microbatch_loader::order_ptr microbatch_loader::order_of(std::int64_t epoch) {
   const std::lock_guard lock(mutex_);

@@ -20,7 +20,8 @@ struct loaded_microbatch {
 /// Thread safe. The order of an epoch is computed once and kept for the two epochs that a pipeline can straddle.
 class microbatch_loader {
 public:
-  microbatch_loader(const dataset& data, std::int64_t batch, int microbatches, std::uint64_t seed, bool training);
+  microbatch_loader(const dataset& data, std::int64_t batch, int microbatches, std::uint64_t seed, bool training,
+                    last_batch last = last_batch::keep);
   /// Throws what the data set throws, and penstock::error for a label out of range.
   loaded_microbatch load(std::int64_t minibatch, std::int32_t microbatch);
   const minibatch_plan& plan() const { return plan_; }

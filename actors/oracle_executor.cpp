@@ -45,7 +45,7 @@ private:
 
 oracle_executor::oracle_executor(run_services& services)
     : services_(services), loader_(*services.inputs.train, services.options.batch, services.options.microbatches,
-                                   services.options.seed, true) {}
+                                   services.options.seed, true, services.options.last) {}
 
 // DESIGN section 2, rule 1 and the table: how many updates of this stage a forward of minibatch tau must have seen.
 std::int64_t oracle_executor::forward_version(int stage, std::int64_t tau) const {

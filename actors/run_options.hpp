@@ -1,6 +1,7 @@
 // What a training run is: everything that decides its numbers, and where its outputs go.
 #pragma once
 
+#include "actors/policy/minibatch_plan.hpp"
 #include "kernels/optimizer.hpp"
 #include "planner/schedule.hpp"
 
@@ -25,6 +26,7 @@ struct run_options {
 
   // -- training -----------------------------------------------------------------
   std::int64_t batch = 32;
+  last_batch last = last_batch::keep; ///< of an epoch, where samples are left that fill no minibatch
   std::int64_t epochs = 1;
   std::int64_t steps = 0; ///< more than 0: stop after this many minibatches, whatever the epochs
   std::uint64_t seed = 1;

@@ -5,6 +5,7 @@
 #include "actors/layer_actor.hpp"
 #include "actors/policy/partition.hpp"
 #include "actors/ranks/job.hpp"
+#include "actors/sample_needs.hpp"
 #include "kernels/check.hpp"
 #include "planner/check_schedule.hpp"
 
@@ -150,12 +151,14 @@ run_plan resolve_run(const run_options& options, const run_inputs& inputs) {
                       std::to_string(o.replicas.size()));
   check_layer_actors(o, inputs, plan.cuts);
   settle_ranks(plan, inputs.ranks);
-  const minibatch_plan minibatches(inputs.train->size(), o.batch);
+  require_whole_minibatch(o, inputs.train->size());
+  const minibatch_plan minibatches(inputs.train->size(), o.batch, o.last);
   plan.drains.per_epoch = minibatches.per_epoch();
   plan.drains.total = o.steps > 0 ? o.steps : o.epochs * minibatches.per_epoch();
   plan.drains.eval_every = inputs.test != nullptr ? o.eval_every : 0;
   plan.drains.checkpoint_every = o.checkpoint.empty() ? 0 : o.checkpoint_every;
   o.lr.total_steps = plan.drains.total;
+  if (!o.eval_only) require_enough_samples(*inputs.net, minibatches, o.batch, plan.drains.total, o.microbatches);
   make_optimizer(o.optimizer); // refuses bad values now
   const auto versions = penstock::compute_library();
   plan.instruction_set = versions.instruction_set;

@@ -22,7 +22,7 @@ public:
     const auto& s = context_->services;
     trace_ = source_tracer(s.trace);
     training_loader_ = std::make_shared<microbatch_loader>(*s.inputs.train, s.options.batch, s.options.microbatches,
-                                                           s.options.seed, true);
+                                                           s.options.seed, true, s.options.last);
   }
   void connect(const connect_source_msg& m) { links_ = m; }
   void begin(const begin_segment_msg& m);

@@ -164,8 +164,15 @@ void training_run::agree() {
 }
 
 checkpoint_position training_run::position() const {
-  return {inputs_.model_options, plan_.options.optimizer.name, plan_.options.schedule, done_,
-          plan_.options.batch,   inputs_.train->size(),        plan_.options.seed,     summary_.drains};
+  return {inputs_.model_options,
+          plan_.options.optimizer.name,
+          plan_.options.schedule,
+          done_,
+          plan_.options.batch,
+          inputs_.train->size(),
+          plan_.options.seed,
+          summary_.drains,
+          plan_.options.last == last_batch::drop};
 }
 
 void training_run::load() {

@@ -25,7 +25,7 @@ struct mismatches {
 
 std::string list(const char* title, const std::vector<std::string>& names) {
   if (names.empty()) return "";
-  constexpr std::size_t shown = 8;
+  constexpr std::size_t shown = 4; // an error line has room for three such lists
   const auto count = std::min(shown, names.size());
   auto text =
       std::string(title) + " (" + std::to_string(names.size()) + "): " + join(std::span(names).first(count), ", ");
@@ -138,7 +138,7 @@ std::string prefix_hint(const std::vector<std::string>& missing, const std::vect
   const bool every = std::all_of(unexpected.begin(), unexpected.end(),
                                  [&p = prefix](const std::string& name) { return name.starts_with(p); });
   return (every ? "every unexpected name begins with '" : std::to_string(count) + " would fit without '") + prefix +
-         "': --weights-prefix " + prefix + " takes it off";
+         "' (--weights-prefix " + prefix + " takes it off)";
 }
 
 } // namespace
@@ -166,7 +166,7 @@ weights_contents read_weights(std::shared_ptr<const model> net, const weights_so
   const auto found = match.finish();
   if (!found.any()) return result;
   const auto hint = prefix_hint(found.missing, found.unexpected);
-  const auto mismatch = text_of(found) + (hint.empty() ? "" : "; " + hint);
+  const auto mismatch = (hint.empty() ? "" : hint + "; ") + text_of(found);
   const auto in_file = "[weights] " + file.string();
   if (!from.allow_partial)
     throw usage_error(in_file + " does not fit " + net->name() + ": " + mismatch +

@@ -10,10 +10,11 @@ namespace {
 
 using namespace std::string_view_literals;
 
+// Short enough to stay whole in an error line.
 constexpr auto from_pytorch =
     "a PyTorch checkpoint; convert it with: python3 -c \"import sys, torch; from safetensors.torch import save_file; "
-    "w = torch.load(sys.argv[1], map_location='cpu', weights_only=True); w = w.get('state_dict', w); "
-    "save_file({k: v.contiguous().clone() for k, v in w.items() if torch.is_tensor(v)}, sys.argv[2])\" OLD NEW.safetensors"sv;
+    "w = torch.load(sys.argv[1], 'cpu', weights_only=True); save_file({k: v.contiguous().clone() for k, v in "
+    "w.get('state_dict', w).items() if torch.is_tensor(v)}, sys.argv[2])\" OLD NEW.safetensors"sv;
 constexpr auto from_npz =
     "NumPy's .npz archive; convert it with: python3 -c \"import sys, numpy; from safetensors.numpy import save_file; "
     "save_file(dict(numpy.load(sys.argv[1])), sys.argv[2])\" OLD NEW.safetensors"sv;

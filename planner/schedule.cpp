@@ -121,4 +121,8 @@ std::int64_t microbatch_samples(std::int64_t samples, int microbatches, int micr
   return samples / microbatches + (microbatch < samples % microbatches ? 1 : 0);
 }
 
+std::int64_t smallest_microbatch(std::int64_t samples, int microbatches) {
+  return std::max<std::int64_t>(1, microbatch_samples(samples, microbatches, microbatches - 1));
+}
+
 } // namespace penstock::planner

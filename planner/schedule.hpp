@@ -90,5 +90,7 @@ std::vector<std::int64_t> full_credits(const std::vector<int>& replicas, double 
 
 /// Samples of micro-batch m of a minibatch of `samples`: sizes differ by at most one, larger ones first; may be 0.
 std::int64_t microbatch_samples(std::int64_t samples, int microbatches, int microbatch);
+/// Samples of the smallest micro-batch of a minibatch that has any.
+std::int64_t smallest_microbatch(std::int64_t samples, int microbatches);
 
 } // namespace penstock::planner

@@ -29,7 +29,7 @@ struct profile_texts {
 };
 
 // A minibatch and the micro-batches of its halves, quarters and eighths.
-std::vector<std::int64_t> sizes_of(const profile_texts& t) {
+std::vector<std::int64_t> sizes_of(const profile_texts& t, std::int64_t least) {
   std::vector<std::int64_t> sizes;
   if (!t.samples.empty()) {
     for (const int n : apps::parse_counts("--samples", t.samples, 1, most_samples))
@@ -38,7 +38,7 @@ std::vector<std::int64_t> sizes_of(const profile_texts& t) {
   }
   std::set<std::int64_t> distinct;
   for (const std::int64_t parts : {1, 2, 4, 8})
-    distinct.insert(std::max<std::int64_t>(1, t.batch / parts));
+    distinct.insert(std::max(least, t.batch / parts));
   return {distinct.begin(), distinct.end()};
 }
 
@@ -99,11 +99,11 @@ int profile_command(std::span<const std::string> arguments) {
   }
   if (texts.model.empty()) throw usage_error("profile: wanted a model's name: penstock profile MODEL ...");
   network.model = texts.model;
-  options.samples = sizes_of(texts);
   options.workers = texts.workers.empty() ? actors::useful_worker_counts()
                                           : apps::parse_counts("--workers", texts.workers, 1, most_workers);
   const auto built =
       apps::build_network(network, apps::of_option("--plugin", [&] { return apps::load_plugins(network.plugins); }));
+  options.samples = sizes_of(texts, built.net->least_training_samples().samples);
   if (!texts.output.empty()) apps::check_output_file("--output", texts.output);
   planner::profile measured;
   {

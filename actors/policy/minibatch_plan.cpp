@@ -7,10 +7,12 @@
 
 namespace penstock::actors {
 
-minibatch_plan::minibatch_plan(std::int64_t samples, std::int64_t batch)
-    : samples_(samples), batch_(batch), per_epoch_(0) {
+minibatch_plan::minibatch_plan(std::int64_t samples, std::int64_t batch, last_batch last)
+    : samples_(samples), batch_(batch), per_epoch_(0), tail_(0) {
   check(samples > 0 && batch > 0, "a minibatch plan needs samples and a batch size");
-  per_epoch_ = samples / batch + (samples % batch != 0 ? 1 : 0); // no sum, which a huge batch would overflow
+  if (last == last_batch::keep) tail_ = samples % batch;
+  per_epoch_ = samples / batch + (tail_ > 0 ? 1 : 0); // no sum, which a huge batch would overflow
+  check(per_epoch_ > 0, "a minibatch plan that drops the last minibatch needs a whole one");
 }
 
 minibatch_range minibatch_plan::at(std::int64_t minibatch) const {

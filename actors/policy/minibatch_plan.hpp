@@ -11,10 +11,16 @@ struct minibatch_range {
   std::int64_t samples = 0; ///< the last of an epoch may be smaller
 };
 
-/// Global minibatch ids count on through the epochs; every epoch has ceil(samples / batch) of them.
+/// What becomes of the samples that fill no minibatch at the end of an epoch.
+enum class last_batch : std::uint8_t { keep, drop };
+
+/// Global minibatch ids count on through the epochs; every epoch has ceil(samples / batch) of them, or floor where the
+/// last one is dropped for having fewer samples.
 class minibatch_plan {
 public:
-  minibatch_plan(std::int64_t samples, std::int64_t batch);
+  minibatch_plan(std::int64_t samples, std::int64_t batch, last_batch last = last_batch::keep);
+  /// Samples of an epoch's last minibatch where it is kept and has fewer than the others; else 0.
+  std::int64_t tail() const { return tail_; }
   std::int64_t per_epoch() const { return per_epoch_; }
   minibatch_range at(std::int64_t minibatch) const;
 
@@ -22,6 +28,7 @@ private:
   std::int64_t samples_;
   std::int64_t batch_;
   std::int64_t per_epoch_;
+  std::int64_t tail_;
 };
 
 /// Where a run stops admitting, finishes what is in flight, and evaluates or writes a checkpoint. Part of the run's

@@ -214,6 +214,7 @@ void describe(planner::profile& p, const pipeline& parts, const profile_options&
   const auto& net = *parts.net;
   const auto& stage = parts.stages.front();
   p.model = net.name();
+  p.least_samples = net.least_training_samples().samples;
   p.input_bytes_per_sample = element_count(net.value(net.input()).spec.dims) * 4;
   const auto versions = compute_library();
   p.machine = {{"processor", processor_name()},
@@ -344,6 +345,12 @@ std::vector<int> useful_worker_counts() {
 planner::profile profile_model(const std::shared_ptr<const model>& net, const std::string& model_options,
                                const profile_options& options) {
   check_options(options);
+  const auto need = net->least_training_samples();
+  for (const auto n : options.samples)
+    if (n < need.samples)
+      throw usage_error("profile: a micro-batch size is " + std::to_string(n) + ", wanted at least the " +
+                        std::to_string(need.samples) + " that " + need.layer + " of " + net->name() +
+                        " can be trained on");
   planner::profile result;
   result.model_options = model_options;
   const auto workers = distinct_workers(options.workers);

@@ -25,18 +25,18 @@ namespace {
 using say_line = std::function<bool(const std::string&)>;
 
 // Micro-batches as small as an eighth of the minibatch are worth a look; those between are interpolated.
-std::vector<std::int64_t> sizes_to_measure(const app_options& o) {
-  std::set<std::int64_t> sizes{o.run.batch};
+std::vector<std::int64_t> sizes_to_measure(const app_options& o, std::int64_t least) {
+  std::set<std::int64_t> sizes{std::max(least, o.run.batch)};
   for (const std::int64_t parts : {2, 4, 8})
-    if (o.run.batch / parts >= 1) sizes.insert(o.run.batch / parts);
-  if (o.plan.fixes_microbatches) sizes.insert(std::max<std::int64_t>(1, o.run.batch / o.run.microbatches));
+    if (o.run.batch / parts >= least) sizes.insert(o.run.batch / parts);
+  if (o.plan.fixes_microbatches) sizes.insert(std::max<std::int64_t>(least, o.run.batch / o.run.microbatches));
   return {sizes.begin(), sizes.end()};
 }
 
 planner::profile measure(const app_options& o, const std::shared_ptr<const model>& net, const std::string& description,
                          std::vector<int> workers, const say_line& say) {
   actors::profile_options options;
-  options.samples = sizes_to_measure(o);
+  options.samples = sizes_to_measure(o, net->least_training_samples().samples);
   options.workers = std::move(workers);
   options.warmup = 1;
   options.seconds = 1.5;
@@ -56,6 +56,7 @@ planner::profile measure(const app_options& o, const std::shared_ptr<const model
 planner::plan_request request_for(const app_options& o) {
   planner::plan_request request;
   request.batch = o.run.batch;
+  request.last_batch = o.plan.last_batch;
   request.schedules = o.plan.schedules;
   if (o.plan.fixes_microbatches) request.microbatches = {o.run.microbatches};
   request.stages = o.plan.stages;

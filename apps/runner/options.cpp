@@ -25,6 +25,7 @@ struct option_texts {
   std::string cuts;
   std::string lr_schedule = "constant";
   std::string executor = "actors";
+  std::string last_batch = "keep";
   std::string weights, save_weights, save_gradients, checkpoint, trace, metrics;
   bool print_config = false;
 };
@@ -76,6 +77,8 @@ void declare_training(command_line& line, app_options& o, option_texts& t) {
   auto& run = o.run;
   line.group("Training");
   line.whole("--batch", run.batch, 1, most_samples, "Samples of a minibatch");
+  line.choice("--last-batch", t.last_batch, {"keep", "drop"},
+              "An epoch's last minibatch where it has fewer samples: keep, or drop it");
   line.whole("--epochs", run.epochs, 1, most_epochs, "Times through the data");
   line.whole("--steps", run.steps, 1, most_steps, "Stop after this many minibatches, whatever the epochs [no limit]");
   line.choice("--optimizer", run.optimizer.name, {"sgd", "adamw"}, "sgd or adamw");
@@ -119,6 +122,7 @@ void declare_outputs(command_line& line, app_options& o, option_texts& t) {
 }
 
 void read_choices(app_options& o, const option_texts& t, const command_line& line) {
+  o.run.last = t.last_batch == "drop" ? actors::last_batch::drop : actors::last_batch::keep;
   o.run.executor = t.executor == "oracle" ? actors::executor_kind::oracle : actors::executor_kind::actors;
   const auto base = !line.given("--lr") && o.run.optimizer.name == "adamw" ? 0.001F : o.run.lr.base;
   o.lr_schedule = t.lr_schedule;

@@ -23,8 +23,9 @@ struct plan_options {
   int stages = 0;                         ///< auto: exactly so many; 0: free
   bool fixes_replicas = false;            ///< auto: run.replicas was given
   bool fixes_microbatches = false;
-  std::string in_flight; ///< auto: as given
-  std::string save;      ///< auto: where the plan found is written
+  std::string in_flight;       ///< auto: as given
+  std::int64_t last_batch = 0; ///< auto: samples of an epoch's shorter last minibatch; 0: there is none
+  std::string save;            ///< auto: where the plan found is written
 };
 
 /// Where a person says what a launcher's variables say else, and how the processes of a job meet.

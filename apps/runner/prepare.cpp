@@ -3,6 +3,7 @@
 
 #include "actors/digest.hpp"
 #include "actors/pipeline.hpp"
+#include "actors/sample_needs.hpp"
 #include "apps/runner/app_job.hpp"
 #include "apps/runner/apply_plan.hpp"
 #include "apps/runner/auto_plan.hpp"
@@ -195,6 +196,15 @@ void settle_pipeline(const app_options& o, const std::string& description, app_j
   }
 }
 
+// Refuses what no plan can mend, before one is looked for.
+actors::minibatch_plan minibatches_of(const actors::run_options& run, const actors::dataset& data, const model& net) {
+  actors::require_whole_minibatch(run, data.size());
+  const actors::minibatch_plan minibatches(data.size(), run.batch, run.last);
+  const auto steps = run.steps > 0 ? run.steps : minibatches.per_epoch() * run.epochs;
+  if (!run.eval_only) actors::require_enough_samples(net, minibatches, run.batch, steps, 1);
+  return minibatches;
+}
+
 } // namespace
 
 prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_job* job,
@@ -216,7 +226,10 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
                       .synthetic_samples = o.synthetic_samples});
   });
   if (const auto note = quota_note(); !note.empty()) run.notes.push_back(note);
-  settle_pipeline(o, description, job, say, net, run);
+  const auto minibatches = minibatches_of(o.run, *run.data.train, *net);
+  auto wishes = o;
+  wishes.plan.last_batch = minibatches.tail();
+  settle_pipeline(wishes, description, job, say, net, run);
   run.inputs.model_options = std::move(description);
   run.inputs.net = std::move(net);
   take_data(o, run);
@@ -234,8 +247,7 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
         crowd_note(run.options, placement_of(ranks, run.options), job != nullptr ? job->ranks().rank() : 0);
     if (!note.empty()) run.notes.push_back(note);
   }
-  const auto samples = run.data.train->size();
-  run.steps_per_epoch = samples / o.run.batch + (samples % o.run.batch != 0 ? 1 : 0);
+  run.steps_per_epoch = minibatches.per_epoch();
   if (run.options.lr.total_steps == 0)
     run.options.lr.total_steps = o.run.steps > 0 ? o.run.steps : run.steps_per_epoch * o.run.epochs;
   return run;

@@ -12,6 +12,7 @@ namespace penstock::planner {
 
 struct plan_request {
   std::int64_t batch = 0;                 ///< samples of a minibatch; 0: the profile's largest micro-batch
+  std::int64_t last_batch = 0;            ///< samples of an epoch's last minibatch where it has fewer; 0: none has
   std::vector<std::string> schedules;     ///< to be tried, "fbp-as" too; empty: all that apply
   std::vector<int> microbatches;          ///< M to be tried where M may be chosen; empty: powers of two that fit
   int stages = 0;                         ///< pinned; 0: free

@@ -41,7 +41,7 @@ layer_graph explorer::make_graph() const {
 }
 
 exploration explorer::shared() const {
-  return {profile_, machines_, graph_, fixed_.batch, request_.optimizer_copies};
+  return {profile_, machines_, graph_, fixed_.batch, request_.optimizer_copies, request_.last_batch};
 }
 
 std::vector<int> explorer::counts_of_microbatches(const proposal& p) const {

@@ -1,6 +1,7 @@
 // Enumerates schedules and micro-batch counts.
 #include "planner/explore/settings.hpp"
 
+#include "planner/explore/trial.hpp"
 #include "planner/presets.hpp"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ double least_samples_of(const profile& p) {
   auto least = std::numeric_limits<std::int64_t>::max();
   for (const auto& m : p.measurements)
     least = std::min(least, m.samples);
-  return static_cast<double>(least) / 2;
+  return std::max(static_cast<double>(least) / 2, static_cast<double>(p.least_samples));
 }
 
 std::vector<int> microbatch_counts(const profile& p, const plan_request& request, const pins& fixed,
@@ -36,7 +37,7 @@ std::vector<int> microbatch_counts(const profile& p, const plan_request& request
   const auto batch = static_cast<double>(fixed.batch);
   for (std::int64_t m = 1;
        m <= std::min(fixed.batch, most_microbatches) && batch / static_cast<double>(m) >= least_samples_of(p); m *= 2)
-    counts.push_back(static_cast<int>(m));
+    if (trains_on(p, fixed.batch, request.last_batch, m)) counts.push_back(static_cast<int>(m));
   if (counts.empty()) counts.push_back(1);
   return counts;
 }

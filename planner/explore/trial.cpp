@@ -100,6 +100,12 @@ plan plan_of(const exploration& e, const candidate& what, const std::string& sch
   return made;
 }
 
+bool trains_on(const profile& p, std::int64_t batch, std::int64_t last_batch, std::int64_t microbatches) {
+  const auto m = static_cast<int>(microbatches);
+  return smallest_microbatch(batch, m) >= p.least_samples &&
+         (last_batch <= 0 || smallest_microbatch(last_batch, m) >= p.least_samples);
+}
+
 trial try_plan(const exploration& e, plan made, const std::string& origin) {
   trial t;
   t.origin = origin;
@@ -108,6 +114,14 @@ trial try_plan(const exploration& e, plan made, const std::string& origin) {
   const bool is_fbp = made.schedule == fbp_schedule;
   t.synchronous = is_fbp || find_preset(made.schedule).flush == flush_point::minibatch;
   t.made = std::move(made);
+  if (!trains_on(e.model, e.batch, e.last_batch, t.made.microbatches)) {
+    t.refused = "batch " + std::to_string(e.batch) +
+                (e.last_batch > 0 ? " and an epoch's last one of " + std::to_string(e.last_batch) : "") + " in " +
+                std::to_string(t.made.microbatches) + (t.made.microbatches == 1 ? " micro-batch" : " micro-batches") +
+                ": wanted at least " + std::to_string(e.model.least_samples) + " samples in each, on which " +
+                e.model.model + " can be trained";
+    return t;
+  }
   try {
     t.made = predict(t.made, e.model, e.machines);
   } catch (const std::invalid_argument& fault) {

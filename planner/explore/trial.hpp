@@ -19,7 +19,11 @@ struct exploration {
   const layer_graph& graph;
   std::int64_t batch = 1;
   int optimizer_copies = 1;
+  std::int64_t last_batch = 0;
 };
+
+/// True where every micro-batch of the minibatch and of an epoch's last one has the samples that the model wants.
+bool trains_on(const profile& p, std::int64_t batch, std::int64_t last_batch, std::int64_t microbatches);
 
 /// A partition that a search found for a setting.
 struct proposal {

@@ -47,6 +47,7 @@ struct profile {
   std::string model;         ///< name in the registry, or the graph's
   std::string model_options; ///< "image_size=64 classes=10 width=1": what fixes shapes
   std::int64_t input_bytes_per_sample = 0;
+  std::int64_t least_samples = 1;             ///< of a micro-batch that the model can be trained on
   std::map<std::string, std::string> machine; ///< processor, instruction set, library, workers, ...: for the reader
   std::vector<profile_layer> layers;          ///< in topological order
   std::vector<measurement> measurements;      ///< each (samples, threads) once; at least one

@@ -114,14 +114,15 @@ measurement read_measurement(const json_value& in, const profile& p, const layer
 }
 
 profile read(const json_value& in) {
-  in.allow(
-      {"format", "version", "model", "model_options", "input_bytes_per_sample", "machine", "layers", "measurements"});
+  in.allow({"format", "version", "model", "model_options", "input_bytes_per_sample", "least_samples", "machine",
+            "layers", "measurements"});
   if (in.at("format").text() != format_name) in.at("format").refuse("'" + std::string(format_name) + "'");
   in.at("version").whole(format_version, format_version);
   profile p;
   p.model = in.at("model").text();
   p.model_options = text_or_empty(in, "model_options");
   p.input_bytes_per_sample = in.at("input_bytes_per_sample").whole(0, most_integer);
+  if (const auto least = in.find("least_samples")) p.least_samples = least->whole(1, most_integer);
   if (const auto machine = in.find("machine"))
     for (const auto& [key, value] : machine->members())
       p.machine[key] = value.text();
@@ -175,7 +176,8 @@ std::string to_json(const profile& p) {
   std::string out =
       "{\n  \"format\": \"" + std::string(format_name) + "\",\n  \"version\": " + std::to_string(format_version) +
       ",\n  \"model\": " + text_of(p.model) + ",\n  \"model_options\": " + text_of(p.model_options) +
-      ",\n  \"input_bytes_per_sample\": " + std::to_string(p.input_bytes_per_sample) + ",\n  \"machine\": {";
+      ",\n  \"input_bytes_per_sample\": " + std::to_string(p.input_bytes_per_sample) +
+      (p.least_samples > 1 ? ",\n  \"least_samples\": " + std::to_string(p.least_samples) : "") + ",\n  \"machine\": {";
   const char* between = "\n    ";
   for (const auto& [key, value] : p.machine) {
     out += between + text_of(key) + ": " + text_of(value);

@@ -3,6 +3,7 @@
 #include "actors/profiler/measure_machine.hpp"
 #include "actors/profiler/profile_model.hpp"
 #include "kernels/check.hpp"
+#include "kernels/layers/layers.hpp"
 #include "kernels/usable_cores.hpp"
 #include "planner/explore/explore.hpp"
 #include "tests/support/tiny_training.hpp"
@@ -105,6 +106,21 @@ TEST(Profiler, StopsWhenItsCallerHasHadEnough) {
   };
   EXPECT_THROW(profile_of(tiny_residual_network(), o), error);
   EXPECT_EQ(calls, 3);
+}
+
+TEST(Profiler, MeasuresNoMicrobatchThatTheModelCannotBeTrainedOn) {
+  model_builder b("small", {3, 4, 4});
+  auto x = b.add("conv", layers::conv2d({.in_channels = 3, .out_channels = 4, .kernel = {4, 4}}), {b.input()});
+  x = b.add("bn", layers::batch_norm2d(4), {x});
+  x = b.add("flatten", layers::flatten(), {x});
+  const auto net = std::make_shared<const model>(b.build(x));
+  auto o = quick();
+  o.samples = {1, 2};
+  EXPECT_THAT([&] { profile_of(net, o); },
+              ::testing::ThrowsMessage<usage_error>(::testing::HasSubstr(
+                  "profile: a micro-batch size is 1, wanted at least the 2 that bn of small can be trained on")));
+  o.samples = {2};
+  EXPECT_EQ(profile_of(net, o).least_samples, 2);
 }
 
 TEST(Profiler, RefusesWhatMakesNoSense) {

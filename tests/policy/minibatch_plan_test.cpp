@@ -38,6 +38,24 @@ TEST(MinibatchPlan, CoversEachEpochOnceAndOnlyTheTailIsSmaller) {
     }
 }
 
+TEST(MinibatchPlan, DropsTheTailWhereAskedAndNothingElse) {
+  for (const std::int64_t samples : {8, 9, 15, 16, 44})
+    for (const std::int64_t batch : {1, 2, 8}) {
+      const minibatch_plan kept(samples, batch);
+      const minibatch_plan dropped(samples, batch, last_batch::drop);
+      EXPECT_EQ(kept.tail(), samples % batch);
+      EXPECT_EQ(dropped.tail(), 0);
+      EXPECT_EQ(dropped.per_epoch(), samples / batch);
+      for (std::int64_t m = 0; m < 2 * dropped.per_epoch(); ++m) {
+        const auto range = dropped.at(m);
+        EXPECT_EQ(range.epoch, m / dropped.per_epoch());
+        EXPECT_EQ(range.first, m % dropped.per_epoch() * batch);
+        EXPECT_EQ(range.samples, batch);
+      }
+    }
+  EXPECT_THROW(minibatch_plan(7, 8, last_batch::drop), std::logic_error);
+}
+
 TEST(MinibatchPlan, TakesABatchLargerThanAnyDataSet) {
   const minibatch_plan plan(44, largest);
   EXPECT_EQ(plan.per_epoch(), 1);

@@ -34,6 +34,26 @@ TEST_P(BackendRules, EveryLayoutGivesItsValuesBack) {
   });
 }
 
+TEST_P(BackendRules, BatchNormTrainsOnTwoValuesAChannelAndRefusesOne) {
+  for (const bool training : {true, false}) {
+    layer_call call{.op = layers::batch_norm2d(3), .inputs = {random_tensor({1, 3, 1, 1}, 1)}};
+    call.mode = training ? phase::training : phase::evaluation;
+    call.weights = {{{3}, {1, 1, 1}}, {{3}, {0, 0, 0}}};
+    call.states = {{{3}, {0, 0, 0}}, {{3}, {1, 1, 1}}};
+    call.update_state = false;
+    if (training)
+      EXPECT_THAT([&] { run_layer(*on_, call); },
+                  ::testing::ThrowsMessage<error>(::testing::HasSubstr(
+                      "batch_norm2d: input [1, 3, 1, 1] has one value a channel, which has no variance")));
+    else
+      EXPECT_NO_THROW(run_layer(*on_, call));
+    for (const shape& dims : {shape{2, 3, 1, 1}, shape{1, 3, 1, 2}}) {
+      call.inputs = {random_tensor(dims, 1)};
+      EXPECT_NO_THROW(run_layer(*on_, call));
+    }
+  }
+}
+
 TEST_P(BackendRules, DropoutKeepsWhatTheSharedRuleKeepsInEveryLayout) {
   const layer_call call{.op = layers::dropout(0.375F)};
   for (const shape& dims : {shape{2, 3, 4, 5}, shape{1, 16, 3, 3}, shape{2, 17, 1, 2}, shape{5, 9}}) {

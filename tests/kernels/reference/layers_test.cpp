@@ -170,6 +170,18 @@ TEST(LayerStates, AreThoseOfBatchNormAlone) {
   EXPECT_TRUE(layers::relu()->states({}).empty());
 }
 
+TEST(LayerNeeds, BatchNormWantsTwoValuesAChannelInTraining) {
+  const auto bn = layers::batch_norm2d(4);
+  const auto need = [&](shape dims) {
+    const std::vector<tensor_spec> inputs{{dtype::f32, std::move(dims)}};
+    return bn->least_training_samples(inputs);
+  };
+  EXPECT_EQ(need({1, 4, 1, 1}), 2);
+  EXPECT_EQ(need({1, 4, 2, 1}), 1);
+  const std::vector<tensor_spec> image{{dtype::f32, {1, 4, 1, 1}}};
+  EXPECT_EQ(layers::relu()->least_training_samples(image), 1);
+}
+
 TEST(LayerFlops, CountAMultiplyAddAsTwo) {
   const std::vector<tensor_spec> images{f32({2, 4, 5, 5})};
   EXPECT_EQ(conv({.in_channels = 4, .out_channels = 6, .kernel = {3, 3}, .args = {.groups = 2}})->forward_flops(images),

@@ -73,6 +73,28 @@ TEST(Explore, NamesTheRunnerUpAndWhyOthersLost) {
     })) << name;
 }
 
+TEST(ExploreSamples, NoMicrobatchIsSmallerThanTheModelCanBeTrainedOn) {
+  auto p = chain_of({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}}, 1);
+  p.least_samples = 4;
+  for (const char* schedule : {"gpipe", "1f1b", "2bw", "data-parallel"}) {
+    plan_request request{.batch = 32, .schedules = {schedule}};
+    EXPECT_LE(make_plan(p, flat_cluster(2, 1e12), request).microbatches, 8) << schedule;
+    request.last_batch = 11; // two micro-batches of five and six, but not three
+    EXPECT_LE(make_plan(p, flat_cluster(2, 1e12), request).microbatches, 2) << schedule;
+  }
+  EXPECT_EQ(profile_from_json(to_json(p), "p").least_samples, 4);
+}
+
+TEST(ExploreSamples, RequestThatWouldBeRefusedByTheRuntimeIsRefused) {
+  auto p = chain_of({{"a", 1}, {"b", 1}}, 1);
+  p.least_samples = 2;
+  EXPECT_EQ(refusal(p, flat_cluster(1, 1e12), {.batch = 8, .schedules = {"gpipe"}, .microbatches = {8}}),
+            "batch 8 in 8 micro-batches: wanted at least 2 samples in each, on which " + p.model + " can be trained");
+  EXPECT_EQ(refusal(p, flat_cluster(1, 1e12), {.batch = 8, .last_batch = 1, .schedules = {"gpipe"}}),
+            "batch 8 and an epoch's last one of 1 in 1 micro-batch: wanted at least 2 samples in each, on which " +
+                p.model + " can be trained");
+}
+
 TEST(ExplorePins, AreHonoured) {
   const auto p = vgg_like();
   const auto c = flat_cluster(4, 1e9);
