@@ -228,7 +228,8 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   if (const auto note = quota_note(); !note.empty()) run.notes.push_back(note);
   const auto minibatches = minibatches_of(o.run, *run.data.train, *net);
   auto wishes = o;
-  wishes.plan.last_batch = minibatches.tail();
+  const bool reaches_tail = o.run.steps == 0 || o.run.steps >= minibatches.per_epoch();
+  wishes.plan.last_batch = reaches_tail ? minibatches.tail() : 0;
   settle_pipeline(wishes, description, job, say, net, run);
   run.inputs.model_options = std::move(description);
   run.inputs.net = std::move(net);
