@@ -58,6 +58,7 @@ const std::map<std::string, std::vector<std::string>> by_option{
     {"--memory", {"-1", "nan", "many", "1 lightyear"}},
     {"--net-devices", {}}, // whether it exists is known when hosts are connected
     {"--plan", {"nowhere.json"}},
+    {"--plan-cache", {"/dev/null/folder"}},
     {"--plugin", {"nowhere.so", "/dev/null"}},
     {"--profile", {"nowhere/profile.json"}},
     {"--recompute", {"some", "9", "-1", "0,,1"}},
