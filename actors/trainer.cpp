@@ -226,8 +226,7 @@ void training_run::train_stretches() {
   while (done_ < plan_.drains.total && !stopping_) {
     const auto end = plan_.drains.next(done_);
     const auto segment = static_cast<std::int64_t>(summary_.drains.size());
-    control_.part = run_part::training;
-    observer_.on_progress({.what = "training"});
+    doing("training", run_part::training);
     done_ += executor_->train(plan_segment(plan_, segment, done_, end - done_));
     summary_.drains.push_back(done_);
     if (plan_.options.stop_on_nonfinite) require_finite_state(*parts_, "after " + std::to_string(done_) + " steps");
@@ -247,7 +246,7 @@ void training_run::after_drain(std::int64_t planned_end) {
 void training_run::evaluate() {
   if (inputs_.test == nullptr) return;
   const auto begin = std::chrono::steady_clock::now();
-  control_.part = plan_.options.eval_only ? run_part::nothing_to_lose : run_part::evaluating;
+  doing("evaluating", plan_.options.eval_only ? run_part::nothing_to_lose : run_part::evaluating);
   const auto metrics =
       executor_->evaluate(*inputs_.test, plan_.options.eval_batch, shared_mean_states(*parts_, transfers_.get()));
   agree();
@@ -295,8 +294,8 @@ void training_run::summarise() {
   summary_.samples_per_s = steps_.samples_per_s();
   summary_.steady_samples_per_s = steps_.steady_samples_per_s();
   summary_.step_seconds = steps_.step_seconds();
-  report_stages(*parts_, inputs_.ranks, summary_.stages);
   doing("gathering the weights");
+  report_stages(*parts_, inputs_.ranks, summary_.stages);
   const auto& o = plan_.options;
   memory_pool pool;
   const auto all = collect_snapshots(*parts_, transfers_.get(), pool);

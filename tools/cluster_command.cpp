@@ -23,6 +23,7 @@ std::optional<std::string> measure_job(const apps::job_options& given, const tra
   const auto warn = [](const std::string& text) { apps::complain("penstock", text); };
   apps::app_job job(given, {}, where, warn);
   try {
+    job.ranks().control.doing("measuring links");
     const auto c = actors::measure_ranks(job.ranks(), warn);
     job.leave();
     return job.is_first() ? planner::to_toml(c) : "";

@@ -2,6 +2,7 @@
 #include "apps/runner/app_job.hpp"
 
 #include "actors/digest.hpp"
+#include "apps/runner/exit_codes.hpp"
 #include "apps/runner/routes_text.hpp"
 #include "apps/runner/say.hpp"
 #include "apps/runner/signals.hpp"
@@ -149,6 +150,7 @@ void app_job::connect(const job_options& options, const std::array<std::byte, 16
   routes_ = control_->all_gather("routes", pack_routes(routes), deadline);
   data_->on_failure([this](int peer, const std::string& what) { control_->suspect(peer, what); });
   ranks_ = std::make_unique<actors::job>(actors::job{*control_, *data_});
+  control_->doing("preparing its part");
 }
 
 // A kernel or an allocation cannot be interrupted; a process whose job has failed must end all the same.
@@ -167,7 +169,7 @@ void app_job::watch() {
     if (signalled != 0) std::_Exit(signalled);
     const bool nobody_else_tells = is_first() || (cause->lost && cause->rank == 0);
     if (nobody_else_tells && !over_) complain("penstock", cause->text);
-    std::_Exit(1);
+    std::_Exit(code_of_failure(failed));
   }
 }
 
@@ -249,10 +251,19 @@ bool app_job::fail(const std::string& why) {
   return cause && !(cause->lost && cause->rank == 0);
 }
 
+int app_job::code_of_failure(int own) const {
+  const auto cause = control_->failure();
+  const char* wanted = std::getenv("PENSTOCK_FOLLOWER_CODE");
+  if (!cause || cause->rank == where_.rank || wanted == nullptr) return own;
+  const int code = std::atoi(wanted);
+  return code > 0 && code < 128 ? code : own;
+}
+
 // Rank 0 hashes and writes what all have learnt while the others have nothing more to do; it then waits for nobody
 // long.
 void app_job::leave() {
   if (has_failed_) return;
+  control_->doing("waiting for the others to end");
   try {
     control_->leave(is_first() ? 10s : ranks_->patience);
   } catch (const transport::job_failed& e) {

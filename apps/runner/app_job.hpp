@@ -41,6 +41,9 @@ public:
   void pass_on_signal();
   /// Tells the others why this process ends; true when rank 0 will tell the user.
   bool fail(const std::string& why);
+  /// What this process ends with once the job has failed: `own` where the failure is this rank's, else what the
+  /// launcher wants of those that follow.
+  int code_of_failure(int own) const;
   /// The run is over in order, or has failed, when the others are not waited for. Throws penstock::error.
   void leave();
 

@@ -134,6 +134,7 @@ std::optional<planner::plan> choose_plan(const app_options& options, std::shared
   const auto request = request_for(options);
   std::optional<planner::plan> best;
   std::optional<std::string> refusal;
+  if (job != nullptr) job->ranks().control.doing("measuring links and layers for a plan");
   const auto clusters = find_clusters(options, job, say);
   std::vector<int> workers;
   for (const auto& c : clusters)

@@ -195,7 +195,7 @@ int execute_rank(const app_options& options, int restarts, const plugin_registry
     const bool told = job.fail(described(e)); // rank 0 tells the user
     if (const int signalled = job.go_on_without_lost(); signalled != 0) return signalled;
     if (!told) throw;
-    return dynamic_cast<const usage_error*>(&e) != nullptr ? usage : failed;
+    return job.code_of_failure(dynamic_cast<const usage_error*>(&e) != nullptr ? usage : failed);
   }
 }
 

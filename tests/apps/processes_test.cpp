@@ -13,6 +13,7 @@ namespace penstock::test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -288,6 +289,39 @@ TEST(ProcessesOptions, AFailureOnAnotherRankIsToldOnceByRankZero) {
                           [](const std::string& l) { return l.find("not finite") != std::string::npos; }),
             1)
       << r.errors;
+}
+
+// Whoever comes to its end first need not be the cause.
+TEST(ProcessesOptions, TheLauncherNamesTheRankThatFailedAndNotTheOneThatEndedFirst) {
+  const temporary_folder folder;
+  for (const std::string late : {"0", "1"}) {
+    // Rank 0 alone reads the weights; what it says reaches rank 1, which may well be gone before it.
+    std::vector<std::string> command{"sh", "-c",
+                                     "\"$@\"; code=$?; [ $PENSTOCK_RANK != " + late +
+                                         " ] || until [ -e other ]; do sleep 0.02; done; touch other; exit $code",
+                                     "sh"};
+    const auto app = tiny_lenet({"--stages", "2", "--weights", "/no/such/weights"});
+    command.insert(command.end(), app.begin(), app.end());
+    const auto r = run_process(launched(2, command), patience, {.folder = folder.path()});
+    EXPECT_THAT(r.errors, HasSubstr("penstock launch: rank 0 ended with exit code " + std::to_string(r.exit_code)))
+        << "rank " << late << " ended last";
+    std::filesystem::remove(folder / "other");
+  }
+}
+
+TEST(ProcessesOptions, ALostRankIsToldWithWhatItWasDoingThen) {
+  const temporary_folder folder;
+  std::vector<std::string> command{"sh", "-c", "echo $$ > pid$PENSTOCK_RANK; exec \"$0\" \"$@\""};
+  // Steps of a second or so: those after the only checkpoint outlast its being written and told.
+  const auto app = program("lenet", {"--width", "8", "--batch", "512", "--stages", "2", "--threads", "1", "--steps",
+                                     "8", "--eval-every", "-1", "--checkpoint", "c", "--checkpoint-every", "5"});
+  command.insert(command.end(), app.begin(), app.end());
+  process job(launched(2, command), {.folder = folder.path()});
+  ASSERT_TRUE(job.wait_for_output("checkpoint of step 5", patience));
+  ::kill(std::stoi(read_text(folder / "pid1")), SIGKILL);
+  const auto r = job.finish(patience);
+  EXPECT_EQ(r.exit_code, 137) << r.errors;
+  EXPECT_THAT(r.errors, ContainsRegex("ended without a word; it was (training|working on stage 1)"));
 }
 
 TEST(ProcessesOptions, APlanFoundInAJobIsRunByIt) {

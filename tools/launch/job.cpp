@@ -145,11 +145,21 @@ void job::judge(rank_process& rank) {
     if (force_ == force::none) enter(force::patience, time_for_stragglers);
   }
   if (!how.is_failure() || is_done_ || is_users_doing(how) || first_failed_) return;
+  const auto number = static_cast<std::size_t>(rank.where().rank);
+  if (how.is_of_follower()) {
+    if (!first_follower_) give_the_others_patience();
+    if (!first_follower_) first_follower_ = number;
+    return;
+  }
   if (can_go_on_without(rank)) {
     say(rank.name() + " " + rank.description() + "; the others go on");
     return;
   }
-  first_failed_ = static_cast<std::size_t>(rank.where().rank);
+  first_failed_ = number;
+  give_the_others_patience();
+}
+
+void job::give_the_others_patience() {
   if (force_ <= force::stopping)
     enter(force::patience, std::min<clock::duration>(options_.grace, deadline_ - clock::now()));
 }
@@ -166,7 +176,7 @@ bool job::can_go_on_without(const rank_process& rank) const {
 // A stopped rank hears nothing and saves nothing. Where the job is decided, or has nobody else left, it goes on
 // without.
 void job::kill_stopped() {
-  if (!first_failed_ && !is_done_) {
+  if (!first_failed_ && !first_follower_ && !is_done_) {
     if (!are_only_stopped_left()) {
       only_stopped_since_.reset();
       return;
@@ -247,9 +257,9 @@ job_result job::finish() {
       result.exit_code = 128 + ended_by_user_;
   }
   result.is_by_user = ended_by_user_ != 0;
-  if (first_failed_) {
-    const auto& rank = ranks_[*first_failed_];
-    result.exit_code = rank.how_it_ended()->code();
+  if (const auto cause = first_failed_ ? first_failed_ : first_follower_) {
+    const auto& rank = ranks_[*cause];
+    result.exit_code = first_failed_ ? rank.how_it_ended()->code() : 1;
     result.cause = rank.name() + " " + rank.description();
     result.may_try_again = !result.is_by_user && result.exit_code != usage_code;
   }

@@ -46,6 +46,7 @@ private:
   void take_signals();
   void notice_ends();
   void judge(rank_process& rank);
+  void give_the_others_patience();
   void kill_stopped();
   bool are_only_stopped_left() const;
   void push();
@@ -73,7 +74,8 @@ private:
   force force_ = force::none;
   clock::time_point deadline_ = clock::time_point::max();
   std::optional<std::size_t> first_failed_;
-  bool is_done_ = false;  ///< rank 0 of a job that may shrink has ended in order
+  std::optional<std::size_t> first_follower_; ///< of a failure that may be yet to be seen
+  bool is_done_ = false;                      ///< rank 0 of a job that may shrink has ended in order
   std::optional<clock::time_point> only_stopped_since_;
   int ended_by_user_ = 0; ///< the signal
   clock::time_point user_spoke_;

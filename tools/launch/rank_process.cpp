@@ -28,6 +28,7 @@ std::string rank_process::description() const {
     return "was killed by signal " + std::to_string(ending_->signal) +
            (words == nullptr ? "" : " (" + std::string(words) + ")");
   }
+  if (ending_->is_of_follower()) return "ended because another one had failed";
   if (!place_.is_here() && ending_->exit_code == ssh_failed)
     return "is lost: ssh could not connect or lost the connection (exit code 255)";
   return "ended with exit code " + std::to_string(ending_->exit_code);

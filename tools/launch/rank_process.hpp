@@ -13,10 +13,15 @@
 namespace penstock::tools::launcher {
 
 /// How a rank ended. One of the two is not 0 when it failed.
+/// What a rank that ends because another one has failed is asked to exit with (PENSTOCK_FOLLOWER_CODE): whoever comes
+/// to its end first need not be the cause. Outside the launcher nobody sees it.
+inline constexpr int follower_code = 117;
+
 struct ending {
   int exit_code = 0;
   int signal = 0;
   bool is_by_signal() const { return signal != 0 || exit_code == 128 + SIGINT || exit_code == 128 + SIGTERM; }
+  bool is_of_follower() const { return signal == 0 && exit_code == follower_code; }
   bool is_failure() const { return exit_code != 0 || signal != 0; }
   int code() const { return signal != 0 ? 128 + signal : exit_code; } ///< as a shell has it
 };

@@ -69,9 +69,10 @@ bool starts_with_any(const std::string& text, std::initializer_list<const char*>
 // What one job says of its ranks is nothing to the next: a launcher may itself have been launched.
 bool is_of_another_job(const std::string& variable) {
   return starts_with_any(
-      variable, {"PENSTOCK_RANK=", "PENSTOCK_WORLD_SIZE=", "PENSTOCK_LOCAL_RANK=", "PENSTOCK_LOCAL_WORLD_SIZE=",
-                 "PENSTOCK_MASTER=", "PENSTOCK_LISTEN_FD=", "PENSTOCK_RESTARTS=", "PENSTOCK_ON_LOSS=",
-                 "PENSTOCK_HOSTS=", "PENSTOCK_SECRET=", "PENSTOCK_SECRET_FILE=", "PENSTOCK_LAUNCHER="});
+      variable,
+      {"PENSTOCK_RANK=", "PENSTOCK_WORLD_SIZE=", "PENSTOCK_LOCAL_RANK=", "PENSTOCK_LOCAL_WORLD_SIZE=",
+       "PENSTOCK_MASTER=", "PENSTOCK_LISTEN_FD=", "PENSTOCK_RESTARTS=", "PENSTOCK_ON_LOSS=", "PENSTOCK_HOSTS=",
+       "PENSTOCK_FOLLOWER_CODE=", "PENSTOCK_SECRET=", "PENSTOCK_SECRET_FILE=", "PENSTOCK_LAUNCHER="});
 }
 
 std::vector<std::string> own_variables() {
@@ -105,7 +106,8 @@ std::vector<std::string> starter::variables_of(const place& where) const {
                                   "PENSTOCK_LOCAL_RANK=" + std::to_string(where.local_rank),
                                   "PENSTOCK_LOCAL_WORLD_SIZE=" + std::to_string(where.local_size),
                                   "PENSTOCK_MASTER=" + master_,
-                                  "PENSTOCK_RESTARTS=" + std::to_string(restarts_)};
+                                  "PENSTOCK_RESTARTS=" + std::to_string(restarts_),
+                                  "PENSTOCK_FOLLOWER_CODE=" + std::to_string(follower_code)};
   if (has_remote_) result.emplace_back("PENSTOCK_HOSTS=1");
   if (options_.when_lost == on_loss::shrink) result.emplace_back("PENSTOCK_ON_LOSS=shrink");
   // A program that wants more threads than its share says so; many OpenMP teams on one host would fight for it.

@@ -83,7 +83,8 @@ std::optional<admitted_line> attempt::connect(const tcp::endpoint& address) {
       throw error("[control] the job's secret differs from that of rank 0 at " + text_of(address));
     if (failed != asio::error::timed_out && fault_of(failed) == handshake_fault::alien)
       throw error("[control] what answers at " + text_of(address) + " is not rank 0 of this job: " + text_of(failed));
-    why = text_of(failed);
+    why = text_of(address) +
+          (failed == asio::error::timed_out ? ": connected, but nobody answers" : ": " + text_of(failed));
     return {};
   }
   if (!is_proved(line->stream()))

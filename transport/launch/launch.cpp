@@ -87,9 +87,27 @@ std::optional<launch> read_torchrun(const environment& variables) {
   return found;
 }
 
+// MPI's launchers give no address, but a name of the job's own: on one host that makes a port, under those that Linux
+// hands out by itself. What else may listen there lacks the job's secret, or keeps rank 0 from listening.
+int port_of_job(const environment& variables) {
+  constexpr std::uint32_t first = 15000;
+  constexpr std::uint32_t count = 16000;
+  for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_PORT", "PMI_JOBID"}) {
+    const auto job = variables(name);
+    if (!job || job->empty()) continue;
+    std::uint32_t mixed = 2166136261; // FNV-1a
+    for (const unsigned char c : *job)
+      mixed = (mixed ^ c) * 16777619;
+    return static_cast<int>(first + mixed % count);
+  }
+  return 0;
+}
+
 std::optional<launch> read_mpi(const spelling& names, const environment& variables) {
   auto found = read_ranks(names, variables);
-  if (found) read_address(*found, variables);
+  if (!found) return found;
+  read_address(*found, variables);
+  if (found->port == 0 && found->hosts == spread::one_host) found->port = port_of_job(variables);
   return found;
 }
 

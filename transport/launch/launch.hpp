@@ -44,8 +44,9 @@ environment process_environment();
 
 /// Flags, then penstock launch's own variables (PENSTOCK_RANK …), torchrun's, Slurm's (its compressed node lists are
 /// expanded to find rank 0's host), Open MPI's, PMI's; else a single process. The first that says a rank is taken: a
-/// launcher that is run in another's shell inherits that one's variables. Flags without --master are completed from the
-/// first launcher of several ranks, which must say the same rank and size. Throws usage_error, one line that names the
+/// launcher that is run in another's shell inherits that one's variables. MPI's ranks that are all on one host meet at
+/// a port made from the job's name where no address is given. Flags without --master are completed from the first
+/// launcher of several ranks, which must say the same rank and size. Throws usage_error, one line that names the
 /// variable, what was found and what was wanted: a rank that is not below the size, half a set, sets that contradict
 /// each other within the source, a port that is none, flags that contradict what would complete them, a loopback
 /// address that ranks of other hosts are given to find rank 0 by.

@@ -159,6 +159,22 @@ TEST(ReadLaunch, KnowsWhetherOtherHostsAreExpected) {
     EXPECT_FALSE(expects_other_hosts(read_from({}, {1, 2, own}))) << own;
 }
 
+TEST(ReadLaunch, MpiOnOneHostNeedsNoAddress) {
+  const variable_map near_only = open_mpi + variable_map{{"OMPI_COMM_WORLD_LOCAL_SIZE", "6"},
+                                                         {"OMPI_COMM_WORLD_LOCAL_RANK", "5"},
+                                                         {"PMIX_NAMESPACE", "prterun-host-4242@1"}};
+  const auto found = read_from(near_only);
+  EXPECT_EQ(found.master, "127.0.0.1");
+  EXPECT_FALSE(expects_other_hosts(found));
+  EXPECT_GE(found.port, 15000);
+  EXPECT_LT(found.port, 31000);
+  EXPECT_EQ(read_from(near_only + variable_map{{"OMPI_COMM_WORLD_RANK", "5"}}).port, found.port) << "of every rank";
+  EXPECT_NE(read_from(near_only + variable_map{{"PMIX_NAMESPACE", "prterun-host-4243@1"}}).port, found.port);
+  EXPECT_EQ(read_from(near_only + master).port, 1234) << "an address that is given";
+  EXPECT_THAT(refusal_of(open_mpi + variable_map{{"PMIX_NAMESPACE", "7"}}), HasSubstr("--master")) << "several hosts";
+  EXPECT_THAT(refusal_of(near_only + variable_map{{"PMIX_NAMESPACE", ""}}), HasSubstr("--master")) << "no name";
+}
+
 TEST(ReadLaunch, InheritsTheSocketOnRankZero) {
   const variable_map socket{{"PENSTOCK_RANK", "0"}, {"PENSTOCK_LOCAL_RANK", "0"}, {"PENSTOCK_LISTEN_FD", "5"}};
   EXPECT_EQ(read_from(ours + socket).listening_socket, 5);
