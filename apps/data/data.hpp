@@ -4,7 +4,9 @@
 #include "actors/dataset.hpp"
 #include "apps/data/conversion.hpp"
 
+#include <functional>
 #include <memory>
+#include <string>
 
 namespace penstock::apps {
 
@@ -16,6 +18,9 @@ struct data_options {
   std::uint64_t seed = 0;       ///< of `synthetic`
   bool augment = true;          ///< crop and flip where the data set's usual recipe has them
   std::int64_t synthetic_samples = 1024;
+  bool skips_broken = false;        ///< images of an imagefolder that cannot be read: left out, else refused
+  bool applies_orientation = false; ///< EXIF's, of an imagefolder; torchvision does not
+  std::function<void(const std::string&)> warn{}; ///< of what is found broken while samples are loaded; any thread
 };
 
 struct data_pair {

@@ -1,12 +1,12 @@
 // A folder of JPEGs per class, decoded when a sample is loaded.
 #include "apps/data/byte_file.hpp"
 #include "apps/data/formats.hpp"
+#include "apps/data/image_list.hpp"
 #include "apps/data/jpeg.hpp"
 #include "apps/data/sample_random.hpp"
 #include "kernels/check.hpp"
 
 #include <algorithm>
-#include <cctype>
 
 namespace penstock::apps {
 namespace {
@@ -16,63 +16,12 @@ namespace fs = std::filesystem;
 // The share of the resized shorter side that a crop takes: ImageNet's usual 224 of 256.
 constexpr double crop_share = 224.0 / 256.0;
 
-struct listed_image {
-  std::string file;
-  std::int64_t label = 0;
-};
+// Broken images beside each other that are taken for damage of single files, not of the data set.
+constexpr std::size_t most_in_a_row = 100;
 
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
-}
-
-// Names without the hidden ones, in byte order.
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::error_code reason;
-  std::vector<std::string> names;
-  for (fs::directory_iterator at(folder, reason), end; !reason && at != end; at.increment(reason)) {
-    auto name = at->path().filename().string();
-    if (!name.starts_with('.')) names.push_back(std::move(name));
-  }
-  if (reason) throw error(folder.string() + ": cannot read: " + reason.message());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-bool is_jpeg(const std::string& name) {
-  auto extension = fs::path(name).extension().string();
-  for (auto& c : extension)
-    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return extension == ".jpg" || extension == ".jpeg";
-}
-
-std::vector<std::string> class_names(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (auto& name : names_in(folder)) {
-    if (is_folder(folder / name)) names.push_back(std::move(name));
-  }
-  return names;
-}
-
-void list_class(const fs::path& folder, std::int64_t label, std::vector<listed_image>& images) {
-  const auto before = images.size();
-  for (const auto& name : names_in(folder)) {
-    if (is_jpeg(name) && !is_folder(folder / name)) images.push_back({(folder / name).string(), label});
-  }
-  if (images.size() == before) throw error(folder.string() + ": a class without images, wanted .jpg or .jpeg files");
-}
-
-std::vector<listed_image> list_images(const fs::path& folder, const std::vector<std::string>& classes) {
-  std::vector<listed_image> images;
-  for (const auto& name : class_names(folder)) {
-    const auto place = std::lower_bound(classes.begin(), classes.end(), name);
-    if (place == classes.end() || *place != name) {
-      throw error((folder / name).string() + ": no class of this name among the training images");
-    }
-    list_class(folder / name, place - classes.begin(), images);
-  }
-  if (images.empty()) throw error(folder.string() + ": no class folders in it");
-  return images;
 }
 
 class image_folder final : public actors::dataset {
@@ -80,7 +29,8 @@ public:
   image_folder(std::string description, std::vector<listed_image> images, const data_options& options)
       : description_(std::move(description)), images_(std::move(images)),
         transform_(3, options.channels, options.image_size, imagenet_normalization()), classes_(options.classes),
-        augment_(options.augment) {}
+        augment_(options.augment), turns_(options.applies_orientation), skips_broken_(options.skips_broken),
+        warn_(options.warn) {}
 
   std::int64_t size() const override { return static_cast<std::int64_t>(images_.size()); }
   tensor_spec input() const override {
@@ -98,14 +48,35 @@ public:
 
   std::int64_t load(const actors::sample_key& key, bool training, float* input) const override {
     check(key.index >= 0 && key.index < size(), "a sample's index lies within its data set");
-    const auto& listed = images_[static_cast<std::size_t>(key.index)];
-    const auto image = read_jpeg(listed.file);
+    const auto& [listed, image] = decoded(static_cast<std::size_t>(key.index));
     const pixel_view view{image.pixels.data(), 3, image.height, image.width, 1, 3};
     transform_.apply(view, place(image, key, training && augment_), input);
     return listed.label;
   }
 
 private:
+  // What the markers did not tell is found here. Where broken images are skipped the next one that can be read stands
+  // in for it, so that every run has the same samples in the same places.
+  std::pair<listed_image, rgb_image> decoded(std::size_t index) const {
+    for (std::size_t tries = 0;; ++tries) {
+      const auto& listed = images_[(index + tries) % images_.size()];
+      try {
+        auto image = read_jpeg(listed.file);
+        return {listed, turns_ ? upright(std::move(image), listed.orientation) : std::move(image)};
+      } catch (const error& fault) {
+        if (!skips_broken_)
+          throw error(std::string(fault.what()) + " (--broken-images skip puts the next image in its place)");
+        if (tries + 1 >= most_in_a_row || tries + 1 >= images_.size())
+          throw error(std::string(fault.what()) + "; so are the " + std::to_string(tries) + " images before it");
+        warn(fault.what());
+      }
+    }
+  }
+
+  void warn(const std::string& fault) const {
+    if (warn_) warn_(fault + ": the next image stands in its place");
+  }
+
   std::int64_t shorter_side() const {
     const auto crop = transform_.size();
     return std::max(crop, static_cast<std::int64_t>(static_cast<double>(crop) / crop_share + 0.5));
@@ -135,14 +106,29 @@ private:
   image_transform transform_;
   std::int64_t classes_;
   bool augment_;
+  bool turns_;
+  bool skips_broken_;
+  std::function<void(const std::string&)> warn_;
 };
+
+// What a person would want to know of the folder: nothing is left out, skipped or ignored without a word.
+std::string describe(const char* half, const fs::path& folder, std::size_t classes, const image_list& list,
+                     const data_options& options) {
+  auto text = std::string("imagefolder ") + half + ": " + std::to_string(list.images.size()) + " JPEGs of " +
+              std::to_string(classes) + " classes from " + folder.string();
+  if (!list.left_out.empty()) text += "; left out: " + list.left_out + " (only JPEGs in CLASS folders are read)";
+  if (!list.skipped.empty()) text += "; skipped: " + list.skipped;
+  if (list.turned > 0)
+    text += "; " + std::to_string(list.turned) + " with an EXIF orientation, which is " +
+            (options.applies_orientation ? "applied" : "not applied (as in torchvision; --exif-orientation apply)");
+  return text;
+}
 
 std::unique_ptr<image_folder> open_half(const char* half, const fs::path& folder,
                                         const std::vector<std::string>& classes, const data_options& options) {
-  auto images = list_images(folder, classes);
-  auto description = std::string("imagefolder ") + half + ": " + std::to_string(images.size()) + " JPEGs of " +
-                     std::to_string(classes.size()) + " classes from " + folder.string();
-  return std::make_unique<image_folder>(std::move(description), std::move(images), options);
+  auto list = list_images(folder, classes, options.skips_broken);
+  auto description = describe(half, folder, classes.size(), list, options);
+  return std::make_unique<image_folder>(std::move(description), std::move(list.images), options);
 }
 
 } // namespace

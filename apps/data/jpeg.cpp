@@ -5,14 +5,13 @@
 
 #include <jpeglib.h>
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <jerror.h>
 
 namespace penstock::apps {
 namespace {
-
-constexpr std::int64_t most_pixels = 100'000'000;
 
 struct failure {
   jpeg_error_mgr manager; // first, since libjpeg knows only this part
@@ -115,7 +114,7 @@ rgb_image read_jpeg(const std::filesystem::path& path) {
   };
   require(jpeg.read_header(bytes));
   rgb_image image{jpeg.info().image_height, jpeg.info().image_width, {}};
-  if (image.height * image.width > most_pixels) {
+  if (image.height * image.width > most_jpeg_pixels) {
     file.fail("a JPEG of " + std::to_string(image.width) + "x" + std::to_string(image.height) +
               " pixels, wanted at most 100 million");
   }
@@ -132,6 +131,27 @@ rgb_image read_jpeg(const std::filesystem::path& path) {
   }
   require(jpeg.finish());
   return image;
+}
+
+rgb_image upright(rgb_image image, int orientation) {
+  if (orientation <= 1 || orientation > 8) return image;
+  const bool swaps_axes = orientation >= 5;
+  // As seen, before the axes are swapped: 2, 3, 7 and 8 run from right to left, 3, 4, 6 and 7 from below.
+  const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const bool from_below = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  rgb_image seen{swaps_axes ? image.width : image.height, swaps_axes ? image.height : image.width, {}};
+  seen.pixels.resize(image.pixels.size());
+  auto* to = seen.pixels.data();
+  for (std::int64_t y = 0; y < seen.height; ++y) {
+    for (std::int64_t x = 0; x < seen.width; ++x, to += 3) {
+      auto row = swaps_axes ? x : y;
+      auto column = swaps_axes ? y : x;
+      if (from_below) row = image.height - 1 - row;
+      if (from_right) column = image.width - 1 - column;
+      std::copy_n(image.pixels.data() + 3 * (row * image.width + column), 3, to);
+    }
+  }
+  return seen;
 }
 
 } // namespace penstock::apps

@@ -13,8 +13,13 @@ struct rgb_image {
   std::vector<std::uint8_t> pixels; ///< (height, width, 3)
 };
 
+inline constexpr std::int64_t most_jpeg_pixels = 100'000'000;
+
 /// Grey, YCbCr, RGB, CMYK and YCCK. Throws penstock::error naming the file when it is no JPEG, truncated, corrupt, or
 /// of more than 100 million pixels. May be called from several threads.
 rgb_image read_jpeg(const std::filesystem::path& file);
+
+/// The picture as EXIF's orientation (1 to 8) wants it seen: mirrored, turned, or both.
+rgb_image upright(rgb_image image, int orientation);
 
 } // namespace penstock::apps

@@ -43,6 +43,10 @@ void declare_data(command_line& line, app_options& o) {
             "fashion-mnist:DIR, idx:DIR, cifar10:DIR, imagefolder:DIR, tensors:FILE.safetensors or synthetic");
   declare_model_options(line, o);
   line.off("--no-augment", o.augment, "No random crop and flip");
+  line.choice("--broken-images", o.broken_images, {"refuse", "skip"},
+              "JPEGs of an imagefolder that cannot be read: refuse, or skip and count them");
+  line.choice("--exif-orientation", o.exif_orientation, {"ignore", "apply"},
+              "Cameras' marks of which side is up: ignore, as torchvision does, or apply");
   line.whole("--synthetic-samples", o.synthetic_samples, 1, most_samples, "Training samples of synthetic data");
 }
 

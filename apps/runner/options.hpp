@@ -48,6 +48,8 @@ struct app_options {
   std::string data = "synthetic";
   bool data_given = false;
   bool augment = true;
+  std::string broken_images = "refuse";    ///< or skip
+  std::string exif_orientation = "ignore"; ///< or apply
   std::int64_t synthetic_samples = 1024;
   std::vector<std::string> cuts;  ///< names of the layers at which stages 1, 2, ... begin
   std::string lr_schedule;        ///< as given

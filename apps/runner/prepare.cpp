@@ -10,6 +10,7 @@
 #include "apps/runner/network.hpp"
 #include "apps/runner/of_option.hpp"
 #include "apps/runner/output_files.hpp"
+#include "apps/runner/say.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 #include "kernels/usable_cores.hpp"
@@ -223,7 +224,10 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
                       .classes = classes,
                       .seed = o.run.seed,
                       .augment = o.augment,
-                      .synthetic_samples = o.synthetic_samples});
+                      .synthetic_samples = o.synthetic_samples,
+                      .skips_broken = o.broken_images == "skip",
+                      .applies_orientation = o.exif_orientation == "apply",
+                      .warn = [model = o.model](const std::string& line) { complain(model, line); }});
   });
   if (const auto note = quota_note(); !note.empty()) run.notes.push_back(note);
   const auto minibatches = minibatches_of(o.run, *run.data.train, *net);

@@ -189,7 +189,7 @@ std::vector<broken_case> broken_folders() {
          fs::remove(f / "train/b/2.jpg");
          write_file(f / "train/b/2.png", "png");
        },
-       "train/b", "a class without images, wanted .jpg or .jpeg files"},
+       "train/b", "a class without images, wanted .jpg or .jpeg files, found 1 PNG file"},
       {"NoClasses", [](const auto& f) { fs::remove_all(f / "train/a"), fs::remove_all(f / "train/b"); }, "train",
        "no class folders in it, wanted CLASS/*.jpg"},
       {"UnknownClassInTest", [](const auto& f) { fs::rename(f / "val/b", f / "val/c"); }, "val/c",
@@ -204,7 +204,7 @@ std::vector<broken_case> broken_folders() {
        },
        "train", "11 class folders, but the network has 10 classes"},
       {"EmptyJpeg", replace(""), "train/a/1.jpg", "corrupt JPEG"},
-      {"NotJpeg", replace("GIF89a etc"), "train/a/1.jpg", "corrupt JPEG: Not a JPEG file"},
+      {"NotJpeg", replace("GIF89a etc"), "train/a/1.jpg", "corrupt JPEG: Not a JPEG file but a GIF"},
       {"CutInHeader", replace(jpeg.substr(0, 100)), "train/a/1.jpg", "corrupt JPEG"},
       {"CutInPixels", replace(jpeg.substr(0, jpeg.size() - 30)), "train/a/1.jpg", "corrupt JPEG: Premature end"},
       {"EndMarkerCut", replace(jpeg.substr(0, jpeg.size() - 2)), "train/a/1.jpg", "corrupt JPEG: Premature end"},
