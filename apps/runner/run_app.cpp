@@ -18,6 +18,7 @@
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
 #include "kernels/little_memory.hpp"
+#include "kernels/text.hpp"
 
 #include <memory>
 #include <optional>
@@ -78,7 +79,7 @@ void describe(const app_options& options, const prepared_run& run, const actors:
     for (const auto& line : job->description())
       say(line + "\n");
   for (const auto& note : run.notes)
-    say(note + "\n");
+    say(printable(note) + "\n");
   const auto test_samples = run.inputs.test != nullptr ? run.inputs.test->size() : 0;
   say(plan_text(plan, options, {run.steps_per_epoch, test_samples}));
 }
