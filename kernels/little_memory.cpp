@@ -2,15 +2,18 @@
 #include "kernels/little_memory.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/control_groups.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <limits>
 #include <malloc.h>
 #include <new>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -99,6 +102,17 @@ void require_address_space(std::size_t bytes, std::string_view what) {
 
 void require_threads(int threads, std::string_view what) {
   if (limit_of_address_space()) require_address_space(static_cast<std::size_t>(threads) * bytes_of_a_thread(), what);
+}
+
+double memory_there_is(const std::filesystem::path& root) {
+  struct sysinfo machine {};
+  if (::sysinfo(&machine) != 0) return std::numeric_limits<double>::infinity();
+  const auto swap = static_cast<double>(machine.totalswap) * machine.mem_unit;
+  const auto of_groups = least_of_groups(
+      root, "memory", [](const auto& group) { return first_number_in(group / "memory.max"); },
+      [](const auto& group) { return first_number_in(group / "memory.limit_in_bytes"); });
+  const auto memory = static_cast<double>(machine.totalram) * machine.mem_unit;
+  return std::min(memory, of_groups.value_or(memory)) + swap;
 }
 
 void prepare_for_little_memory() {

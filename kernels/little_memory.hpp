@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <exception>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,10 @@ bool address_space_holds(std::size_t bytes);
 
 /// The same for so many more threads with their stacks.
 void require_threads(int threads, std::string_view what);
+
+/// Bytes of memory that there are for this process, swap included: the machine's, or the least that its control groups
+/// leave it (memory.max of version 2, memory.limit_in_bytes of version 1). `root` stands for "/".
+double memory_there_is(const std::filesystem::path& root = "/");
 
 /// Once, before a program has threads. Under a limit of address space few arenas are reserved by malloc; an exception
 /// that nobody can catch because memory is out ends the process with one line and exit code 1.

@@ -4,6 +4,7 @@
 #include "kernels/check.hpp"
 #include "kernels/little_memory.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <limits>
@@ -31,6 +32,25 @@ std::byte* system_allocate(std::size_t capacity) {
   return static_cast<std::byte*>(p);
 }
 
+// Of all pools: what they would promise together beyond what there is, the system gives too, and kills for it later.
+std::atomic<std::int64_t> reserved_by_all{0};
+
+double limit_of_memory() {
+  static const double bytes = memory_there_is();
+  return bytes;
+}
+
+bool memory_holds(std::size_t capacity) {
+  return static_cast<double>(reserved_by_all) + static_cast<double>(capacity) <= limit_of_memory();
+}
+
+void require_memory(std::size_t capacity, std::size_t bytes) {
+  if (memory_holds(capacity)) return;
+  throw error("out of memory: no room for " + std::to_string(bytes) + " bytes of tensors beside " +
+              std::to_string(reserved_by_all) + ": the machine, or its control group, has " +
+              std::to_string(static_cast<std::int64_t>(limit_of_memory())));
+}
+
 } // namespace
 
 struct memory_pool::shared_state {
@@ -45,6 +65,7 @@ struct memory_pool::shared_state {
     for (auto& [capacity, data] : free_blocks)
       std::free(data);
     usage.reserved_bytes -= static_cast<std::int64_t>(free_bytes);
+    reserved_by_all -= static_cast<std::int64_t>(free_bytes);
     free_blocks.clear();
     free_bytes = 0;
   }
@@ -115,9 +136,10 @@ buffer memory_pool::allocate(std::size_t bytes, memory_use use) {
     if (data == nullptr) {
       if (state_->hoards()) state_->release_free();
       // Under a limit of address space the last of it is for others, who could not say what they lack.
-      if (address_space_holds(capacity + huge_page)) data = system_allocate(capacity);
+      if (memory_holds(capacity) && address_space_holds(capacity + huge_page)) data = system_allocate(capacity);
       if (data == nullptr) {
         state_->release_free();
+        require_memory(capacity, bytes);
         require_address_space(capacity + huge_page, std::to_string(bytes) + " bytes of tensors");
         data = system_allocate(capacity);
       }
@@ -125,6 +147,7 @@ buffer memory_pool::allocate(std::size_t bytes, memory_use use) {
         throw error("out of memory: no room for " + std::to_string(bytes) +
                     " bytes: " + std::to_string(state_->usage.total_live_bytes) + " bytes are in use on this device");
       state_->usage.reserved_bytes += static_cast<std::int64_t>(capacity);
+      reserved_by_all += static_cast<std::int64_t>(capacity);
     }
     state_->count(use, static_cast<std::int64_t>(bytes));
   }

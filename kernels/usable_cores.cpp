@@ -1,15 +1,13 @@
-// Reads the two hierarchies of control groups from the process's own group up to the root.
+// Threads that run at once, from binding and quota.
 #include "kernels/usable_cores.hpp"
+
+#include "kernels/control_groups.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <sched.h>
-#include <sstream>
-#include <vector>
 
 namespace penstock {
 
@@ -19,15 +17,6 @@ namespace fs = std::filesystem;
 
 std::atomic<int> sharers{1};
 
-// What cannot be read does not limit: the file of the root group, of a kernel without quotas, of another's container.
-std::optional<double> first_number(const fs::path& file, double* second = nullptr) {
-  std::ifstream in(file);
-  double value = 0;
-  if (!(in >> value)) return std::nullopt; // "max" too
-  if (second != nullptr && !(in >> *second)) return std::nullopt;
-  return value;
-}
-
 std::optional<double> cpus(std::optional<double> quota, std::optional<double> period) {
   if (!quota || !period || !(*quota > 0) || !(*period > 0)) return std::nullopt; // -1: no limit
   return *quota / *period;
@@ -35,42 +24,12 @@ std::optional<double> cpus(std::optional<double> quota, std::optional<double> pe
 
 std::optional<double> quota_of_version_2(const fs::path& group) {
   double period = 0;
-  const auto quota = first_number(group / "cpu.max", &period);
+  const auto quota = first_number_in(group / "cpu.max", &period);
   return cpus(quota, period);
 }
 
 std::optional<double> quota_of_version_1(const fs::path& group) {
-  return cpus(first_number(group / "cpu.cfs_quota_us"), first_number(group / "cpu.cfs_period_us"));
-}
-
-// Inside a container the group's name may begin above what is mounted there: then the longest end of it that is there.
-fs::path group_below(const fs::path& mount, const fs::path& name) {
-  std::vector<fs::path> parts;
-  for (const auto& part : name.relative_path())
-    if (!part.empty() && part != "." && part != "..") parts.push_back(part);
-  std::error_code ignored;
-  for (std::size_t from = 0; from < parts.size(); ++from) {
-    fs::path below = mount;
-    for (std::size_t i = from; i < parts.size(); ++i)
-      below /= parts[i];
-    if (fs::is_directory(below, ignored)) return below;
-  }
-  return mount;
-}
-
-template <class Read>
-void take_least(const fs::path& mount, const fs::path& name, Read read, std::optional<double>& least) {
-  for (auto group = group_below(mount, name);; group = group.parent_path()) {
-    if (const auto quota = read(group)) least = std::min(least.value_or(*quota), *quota);
-    if (group == mount) return;
-  }
-}
-
-bool is_of_cpu(const std::string& controllers) {
-  std::istringstream names(controllers);
-  for (std::string name; std::getline(names, name, ',');)
-    if (name == "cpu") return true;
-  return false;
+  return cpus(first_number_in(group / "cpu.cfs_quota_us"), first_number_in(group / "cpu.cfs_period_us"));
 }
 
 int whole_cpus(double quota) {
@@ -86,26 +45,7 @@ int cores_paid_for() {
 } // namespace
 
 std::optional<double> cpu_quota(const fs::path& root) {
-  std::optional<double> least;
-  std::ifstream groups(root / "proc/self/cgroup");
-  const auto mounts = root / "sys/fs/cgroup";
-  for (std::string line; std::getline(groups, line);) { // "4:cpu,cpuacct:/user.slice", version 2: "0::/user.slice"
-    const auto first = line.find(':');
-    const auto second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const auto controllers = line.substr(first + 1, second - first - 1);
-    const fs::path name = line.substr(second + 1);
-    std::error_code ignored;
-    if (controllers.empty()) {
-      take_least(mounts, name, quota_of_version_2, least);
-      if (const auto beside = mounts / "unified"; fs::is_directory(beside, ignored))
-        take_least(beside, name, quota_of_version_2, least);
-    } else if (is_of_cpu(controllers)) {
-      for (const auto& mount : {mounts / controllers, mounts / "cpu", mounts / "cpu,cpuacct"})
-        if (fs::is_directory(mount, ignored)) take_least(mount, name, quota_of_version_1, least);
-    }
-  }
-  return least;
+  return least_of_groups(root, "cpu", quota_of_version_2, quota_of_version_1);
 }
 
 int bound_cores() {

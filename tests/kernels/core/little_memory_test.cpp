@@ -2,6 +2,7 @@
 #include "kernels/check.hpp"
 #include "kernels/little_memory.hpp"
 #include "kernels/memory_pool.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,6 +64,34 @@ TEST(LittleMemory, APoolKeepsTheLastOfTheAddressSpaceForOthersAndGivesBackWhatNo
   EXPECT_THROW(pool.allocate(180 * megabyte, memory_use::scratch), error);
   pool.allocate(100 * megabyte, memory_use::scratch); // free again at once
   EXPECT_NO_THROW(pool.allocate(130 * megabyte, memory_use::scratch));
+}
+
+TEST(LittleMemory, ControlGroupsOfBothVersionsLimitWhatThereIs) {
+  const testing_support::temporary_folder root;
+  const auto put = [&](const std::string& file, const std::string& text) {
+    testing_support::write_file(root.path() / file, text + "\n");
+  };
+  const auto all = memory_there_is(root.path()); // no groups there
+  EXPECT_GT(all, 0);
+  put("proc/self/cgroup", "0::/job/mine\n4:memory:/old");
+  put("sys/fs/cgroup/job/mine/memory.max", "max");
+  put("sys/fs/cgroup/memory/old/memory.limit_in_bytes", "9223372036854771712"); // as version 1 says "none"
+  EXPECT_EQ(memory_there_is(root.path()), all);
+  put("sys/fs/cgroup/job/memory.max", "200000000");
+  const auto swap = memory_there_is(root.path()) - 200e6;
+  EXPECT_GE(swap, 0);
+  put("sys/fs/cgroup/memory/old/memory.limit_in_bytes", "100000000");
+  EXPECT_EQ(memory_there_is(root.path()), 100e6 + swap);
+}
+
+TEST(LittleMemory, APoolPromisesNoMoreThanThereIs) {
+  memory_pool pool;
+  const auto held = pool.allocate(megabyte, memory_use::scratch);
+  const auto bytes = static_cast<std::size_t>(memory_there_is());
+  EXPECT_THAT([&] { pool.allocate(bytes, memory_use::scratch); },
+              testing::ThrowsMessage<error>(
+                  testing::AllOf(testing::HasSubstr("out of memory: no room for " + std::to_string(bytes)),
+                                 testing::HasSubstr("the machine, or its control group, has"))));
 }
 
 TEST(LittleMemory, FaultsOfTheLibrariesSayThatItWasMemory) {
