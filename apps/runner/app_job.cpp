@@ -130,6 +130,8 @@ std::string app_job::devices_of(const job_options& options) {
 
 void app_job::connect(const job_options& options, const std::array<std::byte, 16>& token) {
   control_->doing("connecting the data plane");
+  constexpr std::size_t taken_by_ucx = std::size_t{16} << 20;
+  require_address_space(taken_by_ucx, "connections to other processes"); // UCX aborts where it gets none
   const auto devices = devices_of(options);
   transport::await_running(devices, 3s);
   const auto port = transport::open_ucx({.rank = where_.rank,

@@ -34,7 +34,7 @@ class LittleMemory : public testing::TestWithParam<little_memory> {};
 // From too little to start with, through all that fails on the way, to enough.
 TEST_P(LittleMemory, EndsInOrder) {
   if (is_sanitized) GTEST_SKIP() << "sanitizers take more address space than these limits (ulimit -v)";
-  for (const int kilobytes : {100'000, 125'000, 150'000, 175'000, 250'000, 325'000, 400'000, 600'000}) {
+  for (const int kilobytes : {100'000, 110'000, 125'000, 150'000, 175'000, 250'000, 325'000, 400'000, 600'000}) {
     const temporary_folder folder;
     const auto result = run_process(under_limit(kilobytes, GetParam().command), patience, {.folder = folder.path()});
     ASSERT_FALSE(result.timed_out) << kilobytes;
