@@ -71,7 +71,10 @@ void initialise_stage(stage_unit& s, const run_options& options, const optimizer
     for (std::size_t i = 0; i < s.layers->parameters().size(); ++i) {
       const auto& p = s.layers->parameters()[i];
       auto plain = ops.allocate(dtype::f32, p.spec.dims, memory_use::weights);
-      initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, p.spec.init, options.seed, p.name);
+      if (!options.draws_weights)
+        std::memset(plain.raw(), 0, plain.bytes());
+      else
+        initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, p.spec.init, options.seed, p.name);
       require_finite(plain, "[weights] the initial value of " + p.name);
       s.weights->tensors.push_back(ops.reorder(plain, s.formats[i], memory_use::weights));
     }

@@ -30,6 +30,7 @@ struct run_options {
   std::int64_t epochs = 1;
   std::int64_t steps = 0; ///< more than 0: stop after this many minibatches, whatever the epochs
   std::uint64_t seed = 1;
+  bool draws_weights = true; ///< false: initial weights are 0, where only the time of a step counts
   optimizer_options optimizer;
   lr_schedule_options lr;
   float label_smoothing = 0;

@@ -121,7 +121,10 @@ int profile_command(std::span<const std::string> arguments) {
     file.write(planner::to_json(measured));
     file.commit();
   }
-  apps::say(built.description + ": " + std::to_string(measured.layers.size()) + " layers\n" + describe(measured));
+  auto text = built.description + ": " + std::to_string(measured.layers.size()) + " layers\n" + describe(measured);
+  for (const auto& doubt : measured.doubts)
+    text += "doubtful, perhaps because something else runs here: " + doubt + "\n";
+  apps::say(text);
   return 0;
 }
 

@@ -47,7 +47,12 @@ public:
 
 class step_times : public run_observer {
 public:
-  void on_step(const step_event&) override { at.push_back(clock::now()); }
+  step_times(run_control& control, const std::function<bool()>& should_stop)
+      : control_(control), should_stop_(should_stop) {}
+  void on_step(const step_event&) override {
+    at.push_back(clock::now());
+    if (should_stop_ && should_stop_()) control_.stop = true;
+  }
   std::vector<clock::time_point> at;
   // Of the later three quarters.
   double median_seconds() const {
@@ -57,6 +62,10 @@ public:
     std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
     return seconds[seconds.size() / 2];
   }
+
+private:
+  run_control& control_;
+  const std::function<bool()>& should_stop_;
 };
 
 } // namespace
@@ -76,7 +85,7 @@ std::string processor_name() {
   return "unknown";
 }
 
-double idle_step_seconds(int stages, std::int64_t steps) {
+double idle_step_seconds(int stages, std::int64_t steps, const std::function<bool()>& should_stop) {
   if (stages < 1 || steps < 16)
     throw usage_error("idle steps: found " + std::to_string(stages) + " stages and " + std::to_string(steps) +
                       " steps, wanted at least 1 and 16");
@@ -97,15 +106,16 @@ double idle_step_seconds(int stages, std::int64_t steps) {
   run_inputs inputs;
   inputs.net = std::make_shared<const model>(b.build(x));
   inputs.train = &data;
-  step_times times;
   run_control control;
+  step_times times(control, should_stop);
   train(o, inputs, times, control);
+  if (control.stop) throw error("the machine was not measured: asked to stop");
   return times.median_seconds();
 }
 
-double measure_hop_seconds(std::int64_t steps) {
+double measure_hop_seconds(std::int64_t steps, const std::function<bool()>& should_stop) {
   // Eight more stages are eight more hops forward and eight back, each with its piece of work on the stage's stream.
-  return std::max(0.0, idle_step_seconds(12, steps) - idle_step_seconds(4, steps)) / 16;
+  return std::max(0.0, idle_step_seconds(12, steps, should_stop) - idle_step_seconds(4, steps, should_stop)) / 16;
 }
 
 double measure_read_bytes_per_s(int workers, std::size_t bytes) {
@@ -135,7 +145,7 @@ double measure_read_bytes_per_s(int workers, std::size_t bytes) {
   return rates[4];
 }
 
-planner::cluster measure_machine(int workers) {
+planner::cluster measure_machine(int workers, const std::function<bool()>& should_stop) {
   if (workers < 1) throw usage_error("workers: found " + std::to_string(workers) + ", wanted at least 1");
   planner::cluster c;
   c.name = "this machine, " + std::to_string(workers) + (workers == 1 ? " worker" : " workers");
@@ -148,7 +158,7 @@ planner::cluster measure_machine(int workers) {
   planner::link_level link;
   link.group = workers;
   link.bandwidth_bytes_per_s = measure_read_bytes_per_s(workers);
-  link.latency_s = measure_hop_seconds();
+  link.latency_s = measure_hop_seconds(2000, should_stop);
   link.by_reference = true;
   c.levels.push_back(link);
   planner::check_cluster(c);

@@ -29,9 +29,10 @@ struct profile_options {
 /// Times: medians over the repeats of each layer within passes of the whole model, with the stage's own code, threads,
 /// layouts and fusion; the loss counts to the last layer; sums are the medians of whole passes. A pass is two
 /// micro-batches, whose second backward adds to gradients, and an update. Bytes are counted in a pass of their own.
-/// `model_options` says what fixes the shapes. Of two counts of workers with as many threads each the larger is
-/// measured. Throws usage_error for sizes, workers, repeats or seconds that make no sense, penstock::error when
-/// `progress` gave up.
+/// What contradicts itself (planner::doubts_of) is measured a second time, and the quieter of both is kept; what does
+/// so still is in the profile's doubts. `model_options` says what fixes the shapes. Of two counts of workers with as
+/// many threads each the larger is measured. Throws usage_error for sizes, workers, repeats or seconds that make no
+/// sense, penstock::error when `progress` gave up.
 planner::profile profile_model(const std::shared_ptr<const model>& net, const std::string& model_options,
                                const profile_options& options);
 

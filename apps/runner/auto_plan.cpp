@@ -1,159 +1,199 @@
-// Profiles, plans, compares.
+// Remembers, searches, tries, tells.
 #include "apps/runner/auto_plan.hpp"
 
+#include "actors/digest.hpp"
 #include "actors/profiler/measure_machine.hpp"
-#include "actors/profiler/measure_ranks.hpp"
-#include "actors/profiler/profile_model.hpp"
 #include "apps/runner/app_job.hpp"
-#include "apps/runner/apply_plan.hpp"
-#include "apps/runner/text_file.hpp"
+#include "apps/runner/plan_cache.hpp"
+#include "apps/runner/plan_search.hpp"
+#include "apps/runner/plan_trials.hpp"
+#include "apps/runner/plan_words.hpp"
 #include "kernels/check.hpp"
+#include "kernels/device.hpp"
 #include "kernels/text.hpp"
 #include "kernels/usable_cores.hpp"
-#include "planner/explore/explore.hpp"
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <optional>
-#include <set>
 
 namespace penstock::apps {
 
 namespace {
 
 using say_line = std::function<bool(const std::string&)>;
+constexpr const char* doubt_name = "doubts";
+using texts = std::vector<std::pair<std::string, std::string>>;
 
-// Micro-batches as small as an eighth of the minibatch are worth a look; those between are interpolated.
-std::vector<std::int64_t> sizes_to_measure(const app_options& o, std::int64_t least) {
-  std::set<std::int64_t> sizes{std::max(least, o.run.batch)};
-  for (const std::int64_t parts : {2, 4, 8})
-    if (o.run.batch / parts >= least) sizes.insert(o.run.batch / parts);
-  if (o.plan.fixes_microbatches) sizes.insert(std::max<std::int64_t>(least, o.run.batch / o.run.microbatches));
-  return {sizes.begin(), sizes.end()};
+std::string listed(const std::vector<int>& numbers) {
+  return fmt::format("{}", fmt::join(numbers, ","));
 }
 
-planner::profile measure(const app_options& o, const std::shared_ptr<const model>& net, const std::string& description,
-                         std::vector<int> workers, const say_line& say) {
-  actors::profile_options options;
-  options.samples = sizes_to_measure(o, net->least_training_samples().samples);
-  options.workers = std::move(workers);
-  options.warmup = 1;
-  options.seconds = 1.5;
-  options.optimizer = o.run.optimizer;
-  options.reference_kernels = o.run.reference_kernels;
-  options.seed = o.run.seed;
-  options.should_stop = [&] { return !say(""); };
-  std::string last;
-  options.progress = [&](int done, int total, const std::string& what) {
-    if (what == last) return say("");
-    last = what;
-    return say(fmt::format("profiling {}: {} ({}%)", net->name(), what, 100 * done / std::max(1, total)));
-  };
-  return actors::profile_model(net, description, options);
+// What decides a plan besides the model's shapes: the options that matter and those that fix something.
+texts wishes(const app_options& o) {
+  const auto& run = o.run;
+  texts key{{"batch", std::to_string(run.batch)},
+            {"last batch", std::to_string(o.plan.last_batch)},
+            {"any", o.plan.any ? "yes" : "no"},
+            {"schedules", join(o.plan.schedules, ",")},
+            {"micro-batches", o.plan.fixes_microbatches ? std::to_string(run.microbatches) : ""},
+            {"replicas", o.plan.fixes_replicas ? listed(run.replicas) : ""},
+            {"stages", std::to_string(o.plan.stages)},
+            {"cuts", join(o.cuts, ",")},
+            {"keep together", join(o.plan.keep_together, ";")},
+            {"in flight", o.plan.in_flight},
+            {"workers", std::to_string(o.plan.workers)},
+            {"optimizer", fmt::format("{} {} {}", run.optimizer.name, run.optimizer.momentum, run.optimizer.nesterov)},
+            {"clipping", run.clip_norm > 0 ? "yes" : "no"},
+            {"kernels", run.reference_kernels ? "reference" : "library"},
+            {"loader threads", std::to_string(run.loader_threads)},
+            {"replaced layers", join(o.replace_layers, ";")}};
+  if (!o.plan.cluster.empty()) key.emplace_back("cluster", read_cluster_text(o.plan.cluster));
+  for (const auto& plugin : o.plugins)
+    key.emplace_back("plug-in " + plugin, actors::sha256_of_file(plugin));
+  return key;
 }
 
-planner::plan_request request_for(const app_options& o) {
-  planner::plan_request request;
-  request.batch = o.run.batch;
-  request.last_batch = o.plan.last_batch;
-  request.schedules = o.plan.schedules;
-  if (o.plan.fixes_microbatches) request.microbatches = {o.run.microbatches};
-  request.stages = o.plan.stages;
-  if (o.plan.fixes_replicas) request.replicas = o.run.replicas;
-  request.first_layers = o.cuts;
-  request.keep_together = o.plan.keep_together;
-  request.in_flight = o.plan.in_flight;
-  request.optimizer_copies = optimizer_copies(o.run.optimizer);
-  request.synchronous_only = o.run.clip_norm > 0; // clipping needs the gradients of all stages at one version
-  return request;
+// What decides how fast it is.
+texts surroundings() {
+  const auto [library, instruction_set] = compute_library();
+  return {{"processor", actors::processor_name()},
+          {"cores", fmt::format("{} of {}", usable_cores(), bound_cores())},
+          {"instruction set", instruction_set},
+          {"library", library},
+          {"program", actors::sha256_of_file("/proc/self/exe")}};
 }
 
-planner::cluster read_cluster(const std::filesystem::path& file) {
-  std::string text;
-  try {
-    text = read_text_file(file.string());
-  } catch (const error& fault) {
-    throw error(std::string("--cluster: ") + fault.what());
+// The same of all ranks, and how they are joined.
+texts surroundings_of(const app_job& job, const app_options& o) {
+  std::string mine;
+  for (const auto& [what, value] : surroundings())
+    mine += what + "=" + value + "\n";
+  texts all{{"transport", o.job.transport + " " + o.job.devices + (o.job.poll ? " polls" : "")}};
+  const auto& control = job.ranks().control;
+  const auto of_ranks = job.ranks().control.all_gather("surroundings of the plan", mine, job.ranks().patience);
+  for (std::size_t r = 0; r < of_ranks.size(); ++r)
+    all.emplace_back(fmt::format("rank {} on {}", r, control.members()[r].host), of_ranks[r]);
+  return all;
+}
+
+std::string milliseconds(double seconds) {
+  return fmt::format("{:.3g} ms", 1e3 * seconds);
+}
+
+// Simpler ones first: what runs without a plan, then fewer workers.
+std::vector<contender> contenders_of(found_plans& found) {
+  constexpr std::size_t most_besides = 3;
+  std::vector<contender> all;
+  if (found.best.size() > most_besides) found.best.resize(most_besides);
+  std::stable_sort(found.best.begin(), found.best.end(), [](const auto& a, const auto& b) {
+    const auto workers = [](const planner::plan& p) {
+      int sum = 0;
+      for (const auto& stage : p.stages)
+        sum += stage.replicas;
+      return std::pair(sum, p.stages.size());
+    };
+    return workers(a) < workers(b);
+  });
+  if (found.plain) all.push_back({.plan = *found.plain});
+  for (auto& p : found.best)
+    all.push_back({.plan = std::move(p)});
+  return all;
+}
+
+std::string trial_line(const contender& c) {
+  const auto [least, most] = std::minmax_element(c.seconds.begin(), c.seconds.end());
+  auto text = fmt::format("  {}: {} a step as run", plan_line(c.plan), milliseconds(c.median()));
+  if (c.seconds.size() > 1) text += fmt::format(" ({:.3g} to {:.3g})", 1e3 * *least, 1e3 * *most);
+  if (c.plan.predicted) text += fmt::format(", {} predicted", milliseconds(c.plan.predicted->step_seconds));
+  return text + (c.is_out ? ", given up as slower" : "");
+}
+
+// Takes the fastest, and writes into it how it came to be taken.
+planner::plan take(const std::vector<contender>& all, const std::optional<planner::plan>& plain) {
+  if (all.size() == 1) {
+    auto only = all.front().plan;
+    only.reason = "the only one that keeps what is given";
+    return only;
   }
-  try {
-    auto c = planner::cluster_from_toml(text, "--cluster: " + file.string());
-    for (const auto& type : c.devices) {
-      if (type.streaming)
-        throw usage_error("--cluster: device type " + in_quotes(type.name) + " of " + file.string() +
-                          " can only be simulated");
-      if (type.threads > usable_cores())
-        throw usage_error(fmt::format("--cluster: device type '{}' of {} has {} threads, this machine {} cores",
-                                      type.name, file.string(), type.threads, usable_cores()));
-    }
-    return c;
-  } catch (const std::invalid_argument& fault) {
-    throw usage_error(fault.what());
-  }
+  const auto winner = fastest_of(all);
+  check(winner >= 0, "at least one plan was tried");
+  auto taken = all[static_cast<std::size_t>(winner)];
+  std::string rows;
+  for (const auto& c : all)
+    if (!c.seconds.empty())
+      rows += fmt::format("{}{}: {}", rows.empty() ? "" : "; ", plan_line(c.plan), milliseconds(c.median()));
+  taken.plan.inputs["tried"] = rows.substr(0, 4000);
+  const auto tried = std::count_if(all.begin(), all.end(), [](const auto& c) { return !c.seconds.empty(); });
+  auto reason = fmt::format("fastest of {} that were run: {} a step", tried, milliseconds(taken.median()));
+  if (plain && winner == 0 && tried > 1) reason += "; the others gain nothing on it";
+  if (plain && winner > 0)
+    reason += fmt::format(", {:.3g} times as fast as {} without a plan", all.front().median() / taken.median(),
+                          planner::describe_stages(*plain));
+  taken.plan.inputs["simulated"] = taken.plan.reason;
+  taken.plan.reason = reason;
+  return std::move(taken.plan);
 }
 
-// The numbers of workers worth a look: divisors of the cores, so that none lies idle, unless the options fix it.
-std::vector<int> worker_counts(const app_options& o) {
-  const int cores = usable_cores();
-  int least = std::max(1, o.plan.stages);
-  if (o.plan.fixes_replicas) {
-    least = 0;
-    for (const int r : o.run.replicas)
-      least += r;
-    return {least};
-  }
-  const int most = o.plan.workers > 0 ? o.plan.workers : std::max(cores, least);
-  std::vector<int> counts;
-  for (int w = least; w <= most; ++w)
-    if (w == least || w == most || cores % w == 0) counts.push_back(w);
-  if (counts.empty())
-    throw usage_error(fmt::format("--workers: found {}, wanted at least the {} stages of --stages", most, least));
-  return counts;
+std::string repeat_text(const std::filesystem::path& kept, const app_options& o) {
+  if (!o.plan.save.empty()) return "--plan " + o.plan.save + " repeats this run";
+  if (!kept.empty()) return "--plan " + kept.string() + " repeats this run";
+  return "--save-plan FILE keeps it";
 }
 
-std::vector<planner::cluster> find_clusters(const app_options& options, const app_job* job, const say_line& say) {
-  if (!options.plan.cluster.empty()) {
-    auto given = read_cluster(options.plan.cluster);
-    if (job != nullptr && given.device_count() != job->ranks().size())
-      throw usage_error(fmt::format("--cluster: {} has {} devices, the job {} processes", options.plan.cluster,
-                                    given.device_count(), job->ranks().size()));
-    return {std::move(given)};
-  }
-  if (job != nullptr) return {actors::measure_ranks(job->ranks(), [&](const std::string& line) { say(line); })};
-  std::vector<planner::cluster> clusters;
-  for (const int workers : worker_counts(options))
-    clusters.push_back(actors::measure_machine(workers));
-  return clusters;
+std::optional<planner::plan> from_cache(const plan_cache& cache, const app_options& options, const say_line& say) {
+  const auto found = cache.find([&](const std::string& line) { say(line); });
+  if (!found) return std::nullopt;
+  say(fmt::format("plan: {}; {}", plan_line(*found), found->reason));
+  say(fmt::format("the plan is from the cache, measured {}{}; --plan-cache refresh measures anew; {}",
+                  measured_at(*found), found->inputs.contains(doubt_name) ? " beside other work" : "",
+                  repeat_text(cache.file(), options)));
+  return found;
+}
+
+// On rank 0, and where there is one process.
+planner::plan settle(const std::vector<contender>& all, found_plans& found, const plan_cache& cache,
+                     const app_options& options, const say_line& say) {
+  for (const auto& c : all)
+    if (!c.seconds.empty()) say(trial_line(c));
+  auto taken = take(all, found.plain);
+  if (!found.doubts.empty()) taken.inputs[doubt_name] = join(found.doubts, "; ").substr(0, 1000);
+  const auto* machines = &found.machines.front();
+  for (const auto& c : found.machines)
+    if (c.name == taken.inputs["cluster"]) machines = &c;
+  const auto kept = cache.keep(taken, found.measured, *machines, [&](const std::string& line) { say(line); });
+  say(fmt::format("plan: {}; {}", plan_line(taken), taken.reason));
+  say(repeat_text(kept, options));
+  return taken;
+}
+
+bool is_known_to_all(bool here, const app_job* job) {
+  if (job == nullptr) return here;
+  return job->ranks().control.broadcast("plan is known", here ? "yes" : "no", job->ranks().patience) == "yes";
 }
 
 } // namespace
 
-std::optional<planner::plan> choose_plan(const app_options& options, std::shared_ptr<const model> net,
+std::optional<planner::plan> choose_plan(const app_options& options, const std::shared_ptr<const model>& net,
                                          const std::string& model_description, const app_job* job,
                                          const say_line& say) {
-  const auto request = request_for(options);
-  std::optional<planner::plan> best;
-  std::optional<std::string> refusal;
+  const bool decides = job == nullptr || job->is_first();
+  auto place = read_plan_cache(options.plan.cache);
+  if (!place.note.empty() && decides) say(place.note);
+  texts key{{"model", model_description}};
+  for (const auto& part : {wishes(options), job != nullptr ? surroundings_of(*job, options) : surroundings()})
+    key.insert(key.end(), part.begin(), part.end());
+  const plan_cache cache(std::move(place), options.model, key);
+  auto known = decides ? from_cache(cache, options, say) : std::nullopt;
+  if (is_known_to_all(known.has_value(), job)) return known;
   if (job != nullptr) job->ranks().control.doing("measuring links and layers for a plan");
-  const auto clusters = find_clusters(options, job, say);
-  std::vector<int> workers;
-  for (const auto& c : clusters)
-    workers.push_back(job != nullptr ? 1 : c.device_count()); // workers of this process
-  const auto profile = measure(options, net, model_description, workers, say);
-  if (job != nullptr && !job->is_first()) return std::nullopt;
-  for (const auto& c : clusters) {
-    try {
-      auto found = planner::make_plan(profile, c, request);
-      found.threads = c.devices.front().threads;
-      if (!best || found.predicted->step_seconds < 0.995 * best->predicted->step_seconds) best = std::move(found);
-    } catch (const std::invalid_argument& fault) {
-      if (!refusal) refusal = fault.what(); // another number of workers may fit
-    }
-  }
-  if (!best) throw usage_error("--plan auto: " + refusal.value_or("nothing was planned"));
-  say(fmt::format("plan: {}, {}, predicted {:.1f} ms a step; {}", planner::describe_stages(*best), best->schedule,
-                  1e3 * best->predicted->step_seconds, best->reason));
-  return best;
+  part_teller teller(say);
+  auto found = search_plans(options, net, model_description, job, teller, say);
+  if (!found.doubts.empty())
+    say("the profile contradicts itself, perhaps because something else runs here: " + join(found.doubts, "; "));
+  auto all = decides ? contenders_of(found) : std::vector<contender>();
+  if (job != nullptr) job->ranks().control.doing("trying plans");
+  try_contenders(all, options, net, job, teller);
+  if (!decides) return std::nullopt;
+  return settle(all, found, cache, options, say);
 }
 
 } // namespace penstock::apps

@@ -57,13 +57,18 @@ void declare_pipeline(command_line& line, app_options& o, option_texts& t) {
             "Layers at which stages 1, 2, ... begin [balanced]; give the stage count too");
   line.text("--recompute", o.recompute, "STAGES",
             "Stages that drop activations and compute them again in backward: none, all or S,S,...");
-  line.text("--plan", o.plan.source, "FILE|auto",
-            "A plan of `penstock plan`; auto: profile, plan and run (what is given above is kept)");
+  line.text(
+      "--plan", o.plan.source, "FILE|auto",
+      "A plan of `penstock plan`; auto: profile, plan, try and run (what is given above is kept, else the schedule "
+      "and M are the defaults); auto:any: those are sought as well");
   line.text("--cluster", o.plan.cluster, "FILE", "For --plan auto: the devices to plan for [this machine's cores]");
   line.whole("--workers", o.plan.workers, 1, most_threads, "For --plan auto: workers at most [cores]");
   line.texts("--keep-together", o.plan.keep_together, "LAYERS",
              "For --plan auto: layers that no cut may part: a block's name or FIRST..LAST (repeatable)");
   line.text("--save-plan", o.plan.save, "FILE", "For --plan auto: write the plan found");
+  line.text(
+      "--plan-cache", o.plan.cache, "WHERE",
+      "For --plan auto: folder of plans found before; off; refresh or refresh:DIR: measure anew [~/.cache/penstock]");
   line.choice("--executor", t.executor, {"actors", "oracle"},
               "actors, or oracle: the same schedule in one thread, without actors");
   line.whole("--threads", o.run.threads, 1, most_threads, "Compute threads per worker [cores / workers]");
@@ -169,6 +174,15 @@ void check_fit(const app_options& o) {
   if (o.run.allow_partial && o.run.weights.empty()) throw usage_error("--allow-partial: wanted --weights FILE with it");
 }
 
+// "auto" and "auto:any"; anything else is a file.
+void read_plan_source(plan_options& plan) {
+  if (!plan.source.starts_with("auto:")) return;
+  if (plan.source != "auto:any")
+    throw usage_error("--plan: found '" + plan.source.substr(0, 80) + "', wanted auto, auto:any or a file");
+  plan.source = "auto";
+  plan.any = true;
+}
+
 void refuse_beside_plan(const command_line& line, const std::vector<std::string>& options, const std::string& why) {
   for (const auto& option : options)
     if (line.given(option)) throw usage_error(option + ": " + why);
@@ -180,7 +194,8 @@ void check_beside_plan(const app_options& o, const command_line& line) {
   if (plan.source != "auto") {
     refuse_beside_plan(line, {"--workers"},
                        "wanted --plan auto with it; threads that load samples are --loader-threads");
-    refuse_beside_plan(line, {"--cluster", "--keep-together", "--save-plan"}, "wanted --plan auto with it");
+    refuse_beside_plan(line, {"--cluster", "--keep-together", "--save-plan", "--plan-cache"},
+                       "wanted --plan auto with it");
   }
   if (line.given("--plan") && plan.source.empty()) throw usage_error("--plan: found '', wanted a file or auto");
   if (plan.source.empty()) return;
@@ -199,10 +214,14 @@ void check_beside_plan(const app_options& o, const command_line& line) {
 void read_plan(app_options& o, const command_line& line) {
   auto& plan = o.plan;
   if (plan.source != "auto") return;
-  if (line.given("--schedule")) plan.schedules = {o.run.schedule};
+  if (line.given("--schedule") || !plan.any) plan.schedules = {o.run.schedule};
   plan.fixes_replicas = line.given("--replicas");
   if (plan.fixes_replicas) plan.stages = static_cast<int>(o.run.replicas.size());
   plan.fixes_microbatches = line.given("--microbatches");
+  const bool synchronous = planner::resolve_schedule({.name = o.run.schedule}).synchronous;
+  if (o.run.clip_norm > 0 && !plan.schedules.empty() && !synchronous)
+    throw usage_error("--clip-norm: needs a synchronous schedule, and --plan auto keeps " + o.run.schedule +
+                      "; wanted --schedule 1f1b with --microbatches, or --plan auto:any");
 }
 
 std::string config_of(const app_options& o, const command_line& line) {
@@ -270,6 +289,7 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
   }
   o.data_given = line.given("--data");
   read_choices(o, t, line);
+  read_plan_source(o.plan);
   check_beside_plan(o, line);
   read_pipeline(o, t);
   o.run.weights = t.weights;

@@ -18,6 +18,7 @@ struct plan_options {
   std::string source;                     ///< "": by hand; "auto": profile, plan and run; else a plan's file
   std::string cluster;                    ///< auto: a cluster's file instead of this machine's measures
   int workers = 0;                        ///< auto: at most so many; 0: as many as there are cores
+  bool any = false;                       ///< auto:any: schedules and micro-batches are sought as well
   std::vector<std::string> schedules;     ///< auto: only these; empty: all
   std::vector<std::string> keep_together; ///< auto: layers that no cut may part
   int stages = 0;                         ///< auto: exactly so many; 0: free
@@ -26,6 +27,7 @@ struct plan_options {
   std::string in_flight;       ///< auto: as given
   std::int64_t last_batch = 0; ///< auto: samples of an epoch's shorter last minibatch; 0: there is none
   std::string save;            ///< auto: where the plan found is written
+  std::string cache;           ///< auto: where plans are kept (plan_cache.hpp)
 };
 
 /// Where a person says what a launcher's variables say else, and how the processes of a job meet.

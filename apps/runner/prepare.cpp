@@ -10,6 +10,7 @@
 #include "apps/runner/network.hpp"
 #include "apps/runner/of_option.hpp"
 #include "apps/runner/output_files.hpp"
+#include "apps/runner/place_plan.hpp"
 #include "apps/runner/say.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
@@ -121,24 +122,6 @@ void compare_ranks(app_job& job, const prepared_run& run) {
   job.compare("the model", run.inputs.model_options);
   job.compare("the training data", sampled_digest(run.inputs.train));
   job.compare("the test data", sampled_digest(run.inputs.test));
-}
-
-// Ranks by a plan's devices "TYPE:R", which are the ranks where there are as many as the job has processes or fewer.
-void place_by_devices(const planner::plan& p, int processes, actors::run_options& run) {
-  std::vector<std::vector<int>> ranks;
-  std::set<int> used;
-  for (const auto& stage : p.stages) {
-    auto& of_stage = ranks.emplace_back();
-    for (const auto& device : stage.devices) {
-      const auto colon = device.rfind(':');
-      if (colon == std::string::npos) return;
-      const int rank = std::stoi(device.substr(colon + 1));
-      if (rank >= processes || !used.insert(rank).second) return; // made for another number of processes
-      of_stage.push_back(rank);
-    }
-    if (of_stage.size() != static_cast<std::size_t>(stage.replicas)) return;
-  }
-  run.ranks = std::move(ranks);
 }
 
 actors::placement placement_of(int ranks, const actors::run_options& run) {

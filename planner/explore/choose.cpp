@@ -161,6 +161,14 @@ std::string reason_of(const std::vector<trial>& trials, const trial& winner) {
   return text;
 }
 
+/// What is alike but for where it is cut.
+std::string shape_of(const trial& t) {
+  std::string shape = t.made.schedule + "/" + std::to_string(t.made.microbatches);
+  for (const auto& stage : t.made.stages)
+    shape += "/" + std::to_string(stage.replicas);
+  return shape;
+}
+
 } // namespace
 
 int winner_of(const std::vector<trial>& trials) {
@@ -188,6 +196,29 @@ plan explained(const std::vector<trial>& trials, int winner, std::size_t rows) {
     result.considered.push_back(std::move(row));
   }
   return result;
+}
+
+std::vector<plan> contenders(const std::vector<trial>& trials, int winner, std::size_t rows, std::size_t most) {
+  const auto& best = trials[static_cast<std::size_t>(winner)];
+  std::vector<plan> plans{explained(trials, winner, rows)};
+  std::set<std::string> shapes{shape_of(best)};
+  indices further;
+  const auto add = [&](const trial& t) {
+    if (plans.size() >= most) return;
+    plans.push_back(t.made);
+    plans.back().reason = why_not(t, best) + " by simulation";
+  };
+  for (const auto i : best_of_each(trials)) {
+    const auto& t = trials[i];
+    if (!t.runs() || identity(t) == identity(best)) continue;
+    if (shapes.insert(shape_of(t)).second)
+      add(t);
+    else
+      further.push_back(i);
+  }
+  for (const auto i : further)
+    add(trials[i]);
+  return plans;
 }
 
 } // namespace penstock::planner

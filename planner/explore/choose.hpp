@@ -18,4 +18,8 @@ int winner_of(const std::vector<trial>& trials);
 /// of every schedule and of every origin.
 plan explained(const std::vector<trial>& trials, int winner, std::size_t rows);
 
+/// Plans worth running to see which is really fastest: the winner's, then by speed the best of every shape (replicas of
+/// the stages, schedule and M), then further cuts of those shapes; at most `most`, each with its reason.
+std::vector<plan> contenders(const std::vector<trial>& trials, int winner, std::size_t rows, std::size_t most);
+
 } // namespace penstock::planner

@@ -52,6 +52,10 @@ std::vector<trial> try_fewer_devices(const profile& p, const cluster& c, plan_re
 } // namespace
 
 plan make_plan(const profile& p, const cluster& c, const plan_request& request) {
+  return std::move(make_plans(p, c, request, 1).front());
+}
+
+std::vector<plan> make_plans(const profile& p, const cluster& c, const plan_request& request, std::size_t most) {
   const explorer e(p, c, request);
   auto trials = e.run();
   for (auto& t : try_fewer_devices(p, c, request, e))
@@ -64,9 +68,10 @@ plan make_plan(const profile& p, const cluster& c, const plan_request& request) 
     winner = winner_of(trials);
     if (winner < 0) refuse(p, c, request, e, trials);
   }
-  auto best = explained(trials, winner, request.top);
-  best.inputs["cluster"] = c.name;
-  return best;
+  auto plans = contenders(trials, winner, request.top, most);
+  for (auto& made : plans)
+    made.inputs["cluster"] = c.name;
+  return plans;
 }
 
 } // namespace penstock::planner

@@ -37,6 +37,10 @@ struct plan_request {
 /// (fewer in flight, recomputation, more stages).
 plan make_plan(const profile& p, const cluster& c, const plan_request& request);
 
+/// The same, and after the winner's the next best to be run against it: by speed the best of every shape (replicas of
+/// the stages, schedule and M), then further cuts. From 1 to `most` plans, no two alike.
+std::vector<plan> make_plans(const profile& p, const cluster& c, const plan_request& request, std::size_t most);
+
 /// Predicts a given plan on the simulator (fills plan::predicted). Throws std::invalid_argument where plan, profile and
 /// cluster do not fit each other.
 plan predict(const plan& given, const profile& p, const cluster& c);

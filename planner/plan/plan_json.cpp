@@ -155,22 +155,15 @@ ordered_json json_of(const Struct& value) {
   return json;
 }
 
-/// A mark of everything that shapes a prediction, so that one made for another plan is known: 64-bit FNV-1a over the
-/// plan's JSON without what was computed.
+/// A mark of everything that shapes a prediction, so that one made for another plan is known: the plan's JSON without
+/// what was computed.
 std::string mark_of(plan p) {
   p.predicted.reset();
   p.runner_up.reset();
   p.considered.clear();
   p.reason.clear();
   p.inputs.clear();
-  std::uint64_t hash = 14695981039346656037U;
-  for (const unsigned char c : json_of(p).dump())
-    hash = (hash ^ c) * 1099511628211U;
-  constexpr const char* digits = "0123456789abcdef";
-  std::string text(16, '0');
-  for (std::size_t i = text.size(); i-- > 0; hash >>= 4)
-    text[i] = digits[hash & 15];
-  return text;
+  return fingerprint(json_of(p).dump());
 }
 
 void check_head(const json_value& json) {

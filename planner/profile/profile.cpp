@@ -98,6 +98,7 @@ void check_measurement(const profile& p, const measurement& m) {
   check_integer(m.samples, 1, most_samples, "samples of a measurement");
   check_integer(m.threads, 1, most_threads, "threads of a measurement");
   const auto which = described(m);
+  check_number(m.spread, most_seconds, which + ": spread");
   const auto wanted = std::to_string(p.layers.size());
   if (m.layers.size() != p.layers.size())
     refuse(which + " has " + std::to_string(m.layers.size()) + " layers, wanted " + wanted);
@@ -153,6 +154,8 @@ void check_profile(const profile& p) {
     check_text(key, "a key of the profile's machine");
     check_text(value, "the profile's machine, " + quoted(key));
   }
+  for (const auto& text : p.doubts)
+    check_text(text, "a doubt of the profile");
   check_layers(p);
   if (p.measurements.empty()) refuse("the profile has no measurements");
   std::set<std::pair<std::int64_t, int>> seen;

@@ -41,6 +41,7 @@ struct measurement {
   int threads = 1;                    ///< compute threads of the worker
   std::vector<layer_cost> layers;     ///< as profile::layers
   std::vector<double> update_seconds; ///< of the optimizer, per layer; empty: not measured, 0
+  double spread = 0;                  ///< middle half of the repeats of a pass over their median; 0: not measured
 };
 
 struct profile {
@@ -51,6 +52,7 @@ struct profile {
   std::map<std::string, std::string> machine; ///< processor, instruction set, library, workers, ...: for the reader
   std::vector<profile_layer> layers;          ///< in topological order
   std::vector<measurement> measurements;      ///< each (samples, threads) once; at least one
+  std::vector<std::string> doubts;            ///< where it contradicts itself, though it was measured again
 };
 
 /// Throws std::invalid_argument, one line that names the layer, what was found and what was wanted: no layers, a

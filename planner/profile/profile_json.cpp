@@ -75,10 +75,11 @@ layer_index read_layers(const json_value& layers, profile& p) {
 }
 
 measurement read_measurement(const json_value& in, const profile& p, const layer_index& index) {
-  in.allow({"samples", "threads", "layers"});
+  in.allow({"samples", "threads", "spread", "layers"});
   measurement m;
   m.samples = in.at("samples").whole(1, most_integer);
   m.threads = static_cast<int>(in.at("threads").whole(1, std::numeric_limits<int>::max()));
+  m.spread = number_or_zero(in, "spread");
   m.layers.resize(p.layers.size());
   m.update_seconds.resize(p.layers.size());
   const auto layers = in.at("layers");
@@ -115,7 +116,7 @@ measurement read_measurement(const json_value& in, const profile& p, const layer
 
 profile read(const json_value& in) {
   in.allow({"format", "version", "model", "model_options", "input_bytes_per_sample", "least_samples", "machine",
-            "layers", "measurements"});
+            "doubts", "layers", "measurements"});
   if (in.at("format").text() != format_name) in.at("format").refuse("'" + std::string(format_name) + "'");
   in.at("version").whole(format_version, format_version);
   profile p;
@@ -126,6 +127,9 @@ profile read(const json_value& in) {
   if (const auto machine = in.find("machine"))
     for (const auto& [key, value] : machine->members())
       p.machine[key] = value.text();
+  if (const auto doubts = in.find("doubts"))
+    for (const auto& text : doubts->items())
+      p.doubts.push_back(text.text());
   const auto index = read_layers(in.at("layers"), p);
   for (const auto& m : in.at("measurements").items())
     p.measurements.push_back(read_measurement(m, p, index));
@@ -183,14 +187,24 @@ std::string to_json(const profile& p) {
     out += between + text_of(key) + ": " + text_of(value);
     between = ",\n    ";
   }
-  out += p.machine.empty() ? "},\n  \"layers\": [" : "\n  },\n  \"layers\": [";
+  out += p.machine.empty() ? "}," : "\n  },";
+  if (!p.doubts.empty()) {
+    between = "\n  \"doubts\": [\n    ";
+    for (const auto& text : p.doubts) {
+      out += between + text_of(text);
+      between = ",\n    ";
+    }
+    out += "\n  ],";
+  }
+  out += "\n  \"layers\": [";
   for (std::size_t i = 0; i < p.layers.size(); ++i)
     out += (i > 0 ? ",\n    " : "\n    ") + layer_line(p, p.layers[i]);
   out += "\n  ],\n  \"measurements\": [";
   for (std::size_t k = 0; k < p.measurements.size(); ++k) {
     const auto& m = p.measurements[k];
     out += std::string(k > 0 ? ",\n    " : "\n    ") + "{\"samples\": " + std::to_string(m.samples) +
-           ", \"threads\": " + std::to_string(m.threads) + ", \"layers\": {";
+           ", \"threads\": " + std::to_string(m.threads) +
+           (m.spread > 0 ? ", \"spread\": " + number_text(m.spread) : "") + ", \"layers\": {";
     for (std::size_t i = 0; i < p.layers.size(); ++i) {
       out += (i > 0 ? ",\n      " : "\n      ") + cost_line(p.layers[i].name, m.layers[i]);
       if (!m.update_seconds.empty()) out += ", \"update_seconds\": " + number_text(m.update_seconds[i]);

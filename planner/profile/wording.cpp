@@ -95,6 +95,17 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& kn
   return best != nullptr ? " (did you mean " + quoted(*best) + "?)" : "";
 }
 
+std::string fingerprint(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037U;
+  for (const unsigned char c : text)
+    hash = (hash ^ c) * 1099511628211U;
+  constexpr const char* digits = "0123456789abcdef";
+  std::string result(16, '0');
+  for (std::size_t i = result.size(); i-- > 0; hash >>= 4)
+    result[i] = digits[hash & 15];
+  return result;
+}
+
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     const auto size = character_size(text);

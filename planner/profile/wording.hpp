@@ -15,6 +15,8 @@ std::string quoted(std::string_view text);
 std::string number_text(double value);
 /// " (did you mean 'x'?)" for the known word nearest to this one, or "" where none is near.
 std::string suggestion(std::string_view word, const std::vector<std::string>& known);
+/// Sixteen hexadecimal digits that tell texts apart by accident's measure, not against malice: 64-bit FNV-1a.
+std::string fingerprint(std::string_view text);
 /// True for whole characters of UTF-8 and nothing else.
 bool is_utf8(std::string_view text);
 /// True for UTF-8 without control characters: what a name in a file of ours may be made of.

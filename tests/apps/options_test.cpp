@@ -52,6 +52,18 @@ TEST(Options, SwitchesTurnTheirThingOff) {
   EXPECT_EQ(options.run.executor, actors::executor_kind::oracle);
 }
 
+TEST(Options, APlanThatIsSoughtKeepsTheScheduleUnlessAnyWillDo) {
+  EXPECT_THAT(parse({"--plan", "auto"}).plan.schedules, testing::ElementsAre("pipedream"));
+  EXPECT_THAT(parse({"--plan", "auto", "--schedule", "1f1b"}).plan.schedules, testing::ElementsAre("1f1b"));
+  EXPECT_THAT(parse({"--plan", "auto:any"}).plan.schedules, testing::IsEmpty());
+  EXPECT_THAT(parse({"--plan", "auto:any", "--schedule", "1f1b"}).plan.schedules, testing::ElementsAre("1f1b"));
+  EXPECT_EQ(parse({"--plan", "auto:any"}).plan.source, "auto");
+  EXPECT_THROW(parse({"--plan", "auto:all"}), usage_error);
+  EXPECT_THROW(parse({"--plan", "auto", "--clip-norm", "1"}), usage_error);
+  EXPECT_NO_THROW(parse({"--plan", "auto:any", "--clip-norm", "1"}));
+  EXPECT_NO_THROW(parse({"--plan", "auto", "--schedule", "1f1b", "--clip-norm", "1"}));
+}
+
 TEST(Options, HelpIsGivenInsteadOfOptions) {
   std::string help;
   EXPECT_FALSE(parse_options("lenet", std::vector<std::string>{"--help"}, help).has_value());

@@ -57,7 +57,10 @@ channel open_terminal() {
   return both;
 }
 
-std::vector<std::string> environment_with(const std::map<std::string, std::string>& more) {
+// Plans that a test's programs keep are the test's own.
+std::vector<std::string> environment_with(std::map<std::string, std::string> more) {
+  static const temporary_folder cache;
+  more.emplace("XDG_CACHE_HOME", cache.path().string());
   std::vector<std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;

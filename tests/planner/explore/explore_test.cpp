@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <set>
 
 namespace penstock::planner::testing {
 namespace {
@@ -37,6 +38,28 @@ TEST(Explore, ReplicatesConvolutionsAndNotTheirClassifier) {
   EXPECT_EQ(best.stages.back().last_layer, "classifier.3");
   EXPECT_GT(best.stages.front().replicas, 1);
   EXPECT_NE(best.reason.find("faster than data parallelism"), std::string::npos) << best.reason;
+}
+
+TEST(Explore, HandsOutTheBestOfEachShapeBeforeFurtherCuts) {
+  const plan_request request{.schedules = {"pipedream"}, .microbatches = {1}};
+  const auto plans = make_plans(vgg_like(), flat_cluster(4, 1e9), request, 6);
+  ASSERT_EQ(plans.size(), 6U);
+  EXPECT_EQ(describe_stages(plans.front()), describe_stages(make_plan(vgg_like(), flat_cluster(4, 1e9), request)));
+  std::set<std::string> texts, shapes;
+  bool repeats = false;
+  for (const auto& p : plans) {
+    EXPECT_TRUE(texts.insert(describe_stages(p)).second) << describe_stages(p);
+    EXPECT_TRUE(p.predicted);
+    EXPECT_FALSE(p.reason.empty());
+    check_plan(p);
+    std::string shape;
+    for (const auto& stage : p.stages)
+      shape += std::to_string(stage.replicas) + ",";
+    const bool is_new = shapes.insert(shape).second;
+    EXPECT_FALSE(is_new && repeats) << "a new shape after a shape again: " << describe_stages(p);
+    repeats = repeats || !is_new;
+  }
+  EXPECT_EQ(make_plans(vgg_like(), flat_cluster(4, 1e9), request, 1).size(), 1U);
 }
 
 TEST(Explore, SaysWhereDataParallelismWins) {

@@ -1,0 +1,127 @@
+// The trainer without its files, evaluations and summary.
+#include "actors/profiler/time_steps.hpp"
+
+#include "actors/run_plan.hpp"
+#include "actors/step_log.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace penstock::actors {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// As cheap as samples can be, and no two labels alike: what they hold is of no account for the time.
+class made_up_samples final : public dataset {
+public:
+  made_up_samples(const model& net, std::int64_t size)
+      : spec_(net.value(net.input()).spec), classes_(net.classes()), size_(size) {
+    spec_.dims.erase(spec_.dims.begin());
+    image_.resize(static_cast<std::size_t>(element_count(spec_.dims)));
+    std::uint64_t state = 1;
+    for (auto& value : image_) {
+      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+      value = static_cast<float>(state >> 40) * 0x1p-23F - 1;
+    }
+  }
+  std::int64_t size() const override { return size_; }
+  tensor_spec input() const override { return spec_; }
+  std::int64_t classes() const override { return classes_; }
+  std::int64_t load(const sample_key& key, bool, float* input) const override {
+    std::copy(image_.begin(), image_.end(), input);
+    return key.index % classes_;
+  }
+  std::string description() const override { return "made-up samples"; }
+
+private:
+  tensor_spec spec_;
+  std::int64_t classes_;
+  std::int64_t size_;
+  std::vector<float> image_;
+};
+
+// Watches the steps go by and asks for the end when there are enough of them.
+class stop_watch final : public run_observer {
+public:
+  stop_watch(const timing_options& how, run_control& control, std::int64_t filling)
+      : how_(how), control_(control), filling_(filling) {}
+
+  void on_step(const step_event& event) override {
+    last_ = clock::now();
+    if (event.step == 1) begun_ = last_;
+    const bool is_time_up = std::chrono::duration<double>(last_ - begun_).count() > how_.most_seconds;
+    if (event.step > 1)
+      until_now_ = std::chrono::duration<double>(last_ - begun_).count() / static_cast<double>(event.step - 1);
+    if (event.step <= filling_)
+      first_ = last_;
+    else
+      ++steps_;
+    if (is_time_up || (steps_ >= how_.least_steps && seconds() >= how_.seconds)) control_.stop = true;
+  }
+  /// Where the time was up before the pipeline was full, of the steps there were.
+  double seconds_of_a_step() const { return steps_ > 0 ? seconds() / static_cast<double>(steps_) : until_now_; }
+
+private:
+  double seconds() const { return std::chrono::duration<double>(last_ - first_).count(); }
+
+  const timing_options& how_;
+  run_control& control_;
+  std::int64_t filling_; // steps that do not count
+  std::int64_t steps_ = 0;
+  double until_now_ = 0;
+  clock::time_point begun_{}, first_{}, last_{};
+};
+
+// Only what decides the work of a step.
+void leave_out_the_rest(run_options& o) {
+  constexpr std::int64_t more_than_are_timed = 1 << 14;
+  o.epochs = 1;
+  o.steps = more_than_are_timed;
+  o.eval_every = -1;
+  o.eval_only = o.resume = o.allow_partial = false;
+  o.checkpoint_every = 0;
+  o.weights = o.save_weights = o.save_gradients = o.checkpoint = o.trace = std::filesystem::path();
+  o.executor = executor_kind::actors;
+  o.stop_on_nonfinite = false;
+  o.draws_weights = false;
+  o.lr = {};
+  o.lr.base = 0; // the work is the same, and nothing can overflow
+}
+
+std::int64_t steps_to_fill(const run_plan& plan) {
+  std::int64_t most = 1;
+  for (const auto& stage : plan.dealing.stages)
+    most = std::max<std::int64_t>(most, stage.credit * stage.replicas);
+  return (most + plan.options.microbatches - 1) / plan.options.microbatches;
+}
+
+} // namespace
+
+double time_steps(run_options options, const std::shared_ptr<const model>& net, const job* ranks,
+                  const timing_options& how) {
+  leave_out_the_rest(options);
+  const made_up_samples samples(*net, 4 * options.batch);
+  run_inputs inputs;
+  inputs.net = net;
+  inputs.train = &samples;
+  inputs.ranks = ranks;
+  const auto plan = resolve_run(options, inputs);
+  const auto parts = build_pipeline(plan.options, net, plan.cuts, plan.where, plan.rank);
+  for (auto& stage : parts->stages)
+    for (const int local : stage.local)
+      stage.replicas[static_cast<std::size_t>(local)].observe = [&how](const layer_observation&) {
+        if (how.should_stop && how.should_stop()) throw error("stopped before it was timed");
+      };
+  run_control control;
+  stop_watch watch(how, control, steps_to_fill(plan));
+  step_log steps(watch, plan.options.lr, plan.options.microbatches, plan.drains.per_epoch, plan.drains.total);
+  run_services services{plan.options, *parts, inputs, watch, control, steps};
+  // Segments of the training that follows begin with 0; what is said late about this one finds nobody.
+  const auto segment = (std::int64_t{1} << 40) + how.number;
+  make_actors_executor(services)->train(plan_segment(plan, segment, 0, plan.drains.total));
+  return watch.seconds_of_a_step();
+}
+
+} // namespace penstock::actors

@@ -1,0 +1,319 @@
+// Profiles, plans for each number of workers, and keeps what differs.
+#include "apps/runner/plan_search.hpp"
+
+#include "actors/policy/partition.hpp"
+#include "actors/profiler/measure_machine.hpp"
+#include "actors/profiler/measure_ranks.hpp"
+#include "actors/profiler/profile_model.hpp"
+#include "apps/runner/app_job.hpp"
+#include "apps/runner/apply_plan.hpp"
+#include "apps/runner/text_file.hpp"
+#include "kernels/check.hpp"
+#include "kernels/text.hpp"
+#include "kernels/usable_cores.hpp"
+#include "planner/explore/explore.hpp"
+#include "planner/explore/pins.hpp"
+#include "planner/explore/trial.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <set>
+
+namespace penstock::apps {
+
+namespace {
+
+using say_line = std::function<bool(const std::string&)>;
+
+// Schedules whose own M follows from the stages, so that no list of numbers says it.
+bool derives_microbatches(const std::string& schedule) {
+  return schedule == "2bw" || schedule == "data-parallel";
+}
+
+// The minibatch, and the micro-batches that may come of it; those between are interpolated.
+std::vector<std::int64_t> sizes_to_measure(const app_options& o, std::int64_t least) {
+  std::set<std::int64_t> sizes{std::max(least, o.run.batch)};
+  if (o.plan.fixes_microbatches) sizes.insert(std::max(least, o.run.batch / o.run.microbatches));
+  const bool splits = o.plan.any || derives_microbatches(o.run.schedule);
+  for (const std::int64_t parts : {2, 4, 8})
+    if (splits && o.run.batch / parts >= least) sizes.insert(o.run.batch / parts);
+  return {sizes.begin(), sizes.end()};
+}
+
+planner::profile measure(const app_options& o, const std::shared_ptr<const model>& net, const std::string& description,
+                         std::vector<int> workers, part_teller& teller) {
+  actors::profile_options options;
+  options.samples = sizes_to_measure(o, net->least_training_samples().samples);
+  options.workers = std::move(workers);
+  options.warmup = 1;
+  options.seconds = 1.5;
+  options.optimizer = o.run.optimizer;
+  options.reference_kernels = o.run.reference_kernels;
+  options.seed = o.run.seed;
+  options.should_stop = [&teller] { return !teller.goes_on(); };
+  options.progress = [&](int done, int total, const std::string& what) {
+    return teller.at(fmt::format("profiling {}: {}", net->name(), what),
+                     fmt::format("{}%", 100 * done / std::max(1, total)));
+  };
+  return actors::profile_model(net, description, options);
+}
+
+planner::plan_request request_for(const app_options& o) {
+  planner::plan_request request;
+  request.batch = o.run.batch;
+  request.last_batch = o.plan.last_batch;
+  request.schedules = o.plan.schedules;
+  if (o.plan.fixes_microbatches)
+    request.microbatches = {o.run.microbatches};
+  else if (!o.plan.any && !derives_microbatches(o.run.schedule))
+    request.microbatches = {1};
+  request.stages = o.plan.stages;
+  if (o.plan.fixes_replicas) request.replicas = o.run.replicas;
+  request.first_layers = o.cuts;
+  request.keep_together = o.plan.keep_together;
+  request.in_flight = o.plan.in_flight;
+  request.optimizer_copies = optimizer_copies(o.run.optimizer);
+  request.synchronous_only = o.run.clip_norm > 0; // clipping needs the gradients of all stages at one version
+  return request;
+}
+
+planner::cluster read_cluster(const std::filesystem::path& file) {
+  const auto text = read_cluster_text(file.string());
+  try {
+    auto c = planner::cluster_from_toml(text, "--cluster: " + file.string());
+    for (const auto& type : c.devices) {
+      if (type.streaming)
+        throw usage_error("--cluster: device type " + in_quotes(type.name) + " of " + file.string() +
+                          " can only be simulated");
+      if (type.threads > usable_cores())
+        throw usage_error(fmt::format("--cluster: device type {} of {} has {} threads, this machine {} cores",
+                                      in_quotes(type.name), file.string(), type.threads, usable_cores()));
+    }
+    return c;
+  } catch (const std::invalid_argument& fault) {
+    throw usage_error(fault.what());
+  }
+}
+
+// The numbers of workers worth a look: divisors of the cores, so that none lies idle, unless the options fix it.
+std::vector<int> worker_counts(const app_options& o) {
+  const int cores = usable_cores();
+  int least = std::max(1, o.plan.stages);
+  if (o.plan.fixes_replicas) {
+    least = 0;
+    for (const int r : o.run.replicas)
+      least += r;
+    return {least};
+  }
+  const int most = o.plan.workers > 0 ? o.plan.workers : std::max(cores, least);
+  std::vector<int> counts;
+  for (int w = least; w <= most; ++w)
+    if (w == least || w == most || cores % w == 0) counts.push_back(w);
+  if (counts.empty())
+    throw usage_error(fmt::format("--workers: found {}, wanted at least the {} stages of --stages", most, least));
+  return counts;
+}
+
+std::vector<planner::cluster> find_clusters(const app_options& options, const app_job* job, part_teller& teller,
+                                            const say_line& say) {
+  if (!options.plan.cluster.empty()) {
+    auto given = read_cluster(options.plan.cluster);
+    if (job != nullptr && given.device_count() != job->ranks().size())
+      throw usage_error(fmt::format("--cluster: {} has {} devices, the job {} processes", options.plan.cluster,
+                                    given.device_count(), job->ranks().size()));
+    return {std::move(given)};
+  }
+  if (job != nullptr) return {actors::measure_ranks(job->ranks(), [&](const std::string& line) { say(line); })};
+  std::vector<planner::cluster> clusters;
+  for (const int workers : worker_counts(options)) {
+    teller.at(fmt::format("measuring this machine with {} worker{}", workers, workers == 1 ? "" : "s"), "");
+    clusters.push_back(actors::measure_machine(workers, [&teller] { return !teller.goes_on(); }));
+  }
+  return clusters;
+}
+
+// Does it have the M that its schedule would take by itself?
+bool has_own_microbatches(const planner::plan& p) {
+  auto request = planner::request_of(p, 1);
+  request.microbatches = 0;
+  return planner::resolve_schedule(request).microbatches == p.microbatches;
+}
+
+std::string execution_of(const planner::plan& p) {
+  auto text = fmt::format("{}/{}/{}", planner::describe_stages(p), p.threads, p.microbatches);
+  const bool alone = p.stages.size() == 1 && p.stages.front().replicas == 1 && p.microbatches == 1;
+  if (!alone) text += "/" + p.schedule; // one worker that takes one minibatch after the other has no schedule
+  for (const auto& stage : p.stages)
+    text += fmt::format("/{}{}", alone ? 1 : stage.in_flight, stage.recompute ? "r" : "");
+  return text;
+}
+
+std::string shape_of(const planner::plan& p) {
+  auto text = fmt::format("{}/{}", p.schedule, p.microbatches);
+  for (const auto& stage : p.stages)
+    text += fmt::format("/{}", stage.replicas);
+  return text;
+}
+
+// What the same options run without --plan; nothing where that is not what they ask for, or does not fit.
+std::optional<planner::plan> plain_plan(const app_options& o, const model& net, const planner::plan_request& request,
+                                        const found_plans& found) {
+  if (!o.plan.keep_together.empty() && o.plan.stages > 1 && o.cuts.empty()) return std::nullopt;
+  planner::plan p;
+  p.model = found.measured.model;
+  p.model_options = found.measured.model_options;
+  p.batch = o.run.batch;
+  p.schedule = o.plan.schedules.size() == 1 ? o.plan.schedules.front() : o.run.schedule;
+  if (request.synchronous_only && o.plan.any && o.plan.schedules.empty()) p.schedule = "1f1b";
+  p.microbatches = o.plan.fixes_microbatches ? o.run.microbatches : 0;
+  p.optimizer_copies = request.optimizer_copies;
+  auto replicas = o.plan.fixes_replicas ? o.run.replicas
+                                        : std::vector<int>(static_cast<std::size_t>(std::max(1, o.plan.stages)), 1);
+  const auto workers = std::accumulate(replicas.begin(), replicas.end(), 0);
+  const planner::cluster* on = nullptr;
+  for (const auto& c : found.machines)
+    if (c.device_count() >= workers && (on == nullptr || c.device_count() < on->device_count())) on = &c;
+  if (on == nullptr) return std::nullopt;
+  p.threads = on->devices.front().threads;
+  std::vector<int> cuts = actors::balanced_cuts(net, replicas);
+  const auto& layers = net.layers();
+  if (!o.cuts.empty()) {
+    cuts = {0};
+    for (const auto& name : o.cuts)
+      cuts.push_back(static_cast<int>(
+          std::find_if(layers.begin(), layers.end(), [&](const auto& l) { return l.name == name; }) - layers.begin()));
+  }
+  for (std::size_t s = 0; s < replicas.size(); ++s) {
+    const auto end = s + 1 < cuts.size() ? static_cast<std::size_t>(cuts[s + 1]) : layers.size();
+    p.stages.push_back({.first_layer = layers.at(static_cast<std::size_t>(cuts[s])).name,
+                        .last_layer = layers.at(end - 1).name,
+                        .replicas = replicas[s]});
+  }
+  try {
+    if (!request.in_flight.empty()) {
+      auto wanted = planner::request_of(p, 1);
+      wanted.in_flight = planner::parse_in_flight(request.in_flight);
+      const auto shape = planner::resolve_schedule(wanted);
+      for (std::size_t s = 0; s < p.stages.size(); ++s)
+        p.stages[s].in_flight = shape.stages[s].credit;
+    }
+    p = planner::predict(p, found.measured, *on);
+    if (!planner::trains_on(found.measured, request.batch, request.last_batch, p.microbatches)) return std::nullopt;
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+  for (const auto& stage : p.predicted->stages)
+    if (const auto memory = on->devices.front().memory_bytes; memory > 0 && stage.memory.total > memory)
+      return std::nullopt;
+  p.reason = "what runs without a plan";
+  p.inputs["cluster"] = on->name;
+  return p;
+}
+
+// The best of all numbers of workers, the best of each shape first.
+std::vector<planner::plan> best_of(std::vector<planner::plan> all, const std::optional<planner::plan>& plain) {
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.predicted->step_seconds < b.predicted->step_seconds; });
+  std::vector<planner::plan> best, further;
+  std::set<std::string> executions, shapes;
+  if (plain) executions.insert(execution_of(*plain));
+  for (auto& p : all) {
+    if (!executions.insert(execution_of(p)).second) continue;
+    auto& to = shapes.insert(shape_of(p)).second ? best : further;
+    to.push_back(std::move(p));
+  }
+  std::move(further.begin(), further.end(), std::back_inserter(best));
+  return best;
+}
+
+void plan_all(const app_options& o, const planner::plan_request& request, const model& net, found_plans& found) {
+  constexpr std::size_t most_of_each = 4;
+  std::vector<planner::plan> all;
+  std::optional<std::string> refusal;
+  for (const auto& c : found.machines) {
+    try {
+      for (auto& p : planner::make_plans(found.measured, c, request, most_of_each)) {
+        if (!o.plan.any && !o.plan.fixes_microbatches && !has_own_microbatches(p)) continue;
+        p.threads = c.devices.front().threads;
+        all.push_back(std::move(p));
+      }
+    } catch (const std::invalid_argument& fault) {
+      if (!refusal) refusal = fault.what(); // another number of workers may fit
+    }
+  }
+  if (all.empty())
+    throw usage_error(
+        "--plan auto: " +
+        refusal.value_or("no plan has the micro-batches that are its schedule's own; --microbatches gives others"));
+  found.plain = plain_plan(o, net, request, found);
+  found.best = best_of(std::move(all), found.plain);
+}
+
+// Faster than all its workers together, each as fast as one alone with as many threads.
+std::vector<std::string> impossible_speedups(const found_plans& found) {
+  std::vector<std::string> doubts;
+  for (const auto& p : found.best) {
+    int workers = 0;
+    for (const auto& stage : p.stages)
+      workers += stage.replicas;
+    const auto speedup = p.predicted->speedup_over_one_device;
+    if (speedup > 1.1 * workers)
+      doubts.push_back(fmt::format("{} is predicted {:.1f} times as fast as one of its {} workers",
+                                   planner::describe_stages(p), speedup, workers));
+  }
+  return doubts;
+}
+
+// What cannot be kept is refused before anything is measured.
+void check_pins(const model& net, int devices, const planner::plan_request& request) {
+  planner::profile names;
+  names.model = net.name();
+  for (const auto& layer : net.layers())
+    names.layers.push_back({.name = layer.name});
+  try {
+    planner::resolve_pins(names, planner::flat_cluster(devices, 1e9), request);
+  } catch (const std::invalid_argument& fault) {
+    throw usage_error(std::string("--plan auto: ") + fault.what());
+  }
+}
+
+} // namespace
+
+std::string read_cluster_text(const std::string& file) {
+  try {
+    return read_text_file(file);
+  } catch (const error& fault) {
+    throw error(std::string("--cluster: ") + fault.what());
+  }
+}
+
+found_plans search_plans(const app_options& options, const std::shared_ptr<const model>& net,
+                         const std::string& model_description, const app_job* job, part_teller& teller,
+                         const say_line& say) {
+  found_plans found;
+  const auto request = request_for(options);
+  if (options.plan.cluster.empty())
+    check_pins(*net, job != nullptr ? job->ranks().size() : worker_counts(options).back(), request);
+  found.machines = find_clusters(options, job, teller, say);
+  std::vector<int> workers;
+  for (const auto& c : found.machines)
+    workers.push_back(job != nullptr ? 1 : c.device_count()); // workers of this process
+  found.measured = measure(options, net, model_description, workers, teller);
+  if (job != nullptr && !job->is_first()) return found;
+  teller.at("searching for plans", "");
+  plan_all(options, request, *net, found);
+  if (job == nullptr && !impossible_speedups(found).empty()) {
+    found.measured = measure(options, net, model_description, workers, teller);
+    plan_all(options, request, *net, found);
+  }
+  found.doubts = found.measured.doubts;
+  for (auto& doubt : impossible_speedups(found))
+    found.doubts.push_back(std::move(doubt));
+  found.measured.doubts = found.doubts;
+  return found;
+}
+
+} // namespace penstock::apps
