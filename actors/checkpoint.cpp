@@ -4,8 +4,7 @@
 #include "actors/digest.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
-
-#include <nlohmann/json.hpp>
+#include "kernels/input_file.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,23 +16,14 @@
 namespace penstock::actors {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 namespace {
-
-constexpr int format_version = 1;
-constexpr std::size_t kept = 2;
 
 void sync_folder(const fs::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
   if (fd < 0) return;
   ::fsync(fd);
   ::close(fd);
-}
-
-std::string folder_name(std::int64_t step) {
-  auto digits = std::to_string(step);
-  return "step-" + std::string(digits.size() < 10 ? 10 - digits.size() : 0, '0') + digits;
 }
 
 // A folder of the same step may be there, and `latest` may name it: the two change places in one step.
@@ -47,60 +37,63 @@ void put_in_place(const fs::path& writing, const fs::path& final_folder) {
   fs::remove_all(writing);
 }
 
-json stage_entry(const stage_snapshot& s, const fs::path& file) {
-  return {{"file", file.filename().string()},
-          {"bytes", fs::file_size(file)},
-          {"sha256", sha256_of_file(file)},
-          {"first_layer", s.first_layer},
-          {"layers", s.layers},
-          {"replicas", s.replicas},
-          {"version", s.version},
-          {"optimizer_steps", s.optimizer_steps}};
+manifest_stage write_stage(const stage_snapshot& s, const fs::path& folder, std::size_t number) {
+  const auto file = folder / ("stage-" + std::to_string(number) + ".safetensors");
+  write_safetensors(file, s.tensors);
+  return {file.filename().string(),
+          fs::file_size(file),
+          sha256_of_file(file),
+          s.first_layer,
+          s.layers,
+          s.replicas,
+          s.version,
+          s.optimizer_steps};
 }
 
-// Older complete checkpoints and leftovers of a run that died while writing.
-void prune(const fs::path& dir, const fs::path& newest) {
-  std::vector<fs::path> complete;
+void write_text(const fs::path& file, const std::string& text) {
+  atomic_file out(file);
+  out.write(text);
+  out.commit();
+}
+
+void drop_digest(const fs::path& latest, const std::string& name) {
+  if (read_whole_file(latest, 4096).starts_with(name + " ")) write_text(latest, name + "\n");
+}
+
+// What is neither the newest nor the last before it, and leftovers of a run that died while writing. A later step than
+// the newest is of a run that was given up: this one has gone back behind it.
+void prune(const fs::path& dir, std::int64_t newest) {
+  std::vector<std::int64_t> others;
   for (const auto& entry : fs::directory_iterator(dir)) {
     const auto name = entry.path().filename().string();
-    if (name.starts_with(".writing-step-"))
-      fs::remove_all(entry.path());
-    else if (name.starts_with("step-") && entry.path() != newest)
-      complete.push_back(entry.path());
+    if (name.starts_with(".writing-step-")) fs::remove_all(entry.path());
+    if (const auto step = step_of_folder(name); step && *step != newest) others.push_back(*step);
   }
-  std::sort(complete.rbegin(), complete.rend());
-  for (std::size_t i = kept - 1; i < complete.size(); ++i)
-    fs::remove_all(complete[i]);
+  std::int64_t before = -1;
+  for (const auto step : others)
+    if (step < newest) before = std::max(before, step);
+  for (const auto step : others)
+    if (step != before) fs::remove_all(dir / checkpoint_folder_name(step));
 }
 
 fs::path write_into(const std::vector<stage_snapshot>& all, const checkpoint_position& at, const fs::path& dir) {
   fs::create_directories(dir);
-  const auto name = folder_name(at.step);
+  const auto name = checkpoint_folder_name(at.step);
   const auto writing = dir / (".writing-" + name);
   fs::remove_all(writing);
   fs::create_directory(writing);
-  json stages = json::array();
-  for (const auto& s : all) {
-    const auto file = writing / ("stage-" + std::to_string(stages.size()) + ".safetensors");
-    write_safetensors(file, s.tensors);
-    stages.push_back(stage_entry(s, file));
-  }
-  const json manifest{{"format", format_version},  {"model", at.model},
-                      {"optimizer", at.optimizer}, {"schedule", at.schedule},
-                      {"step", at.step},           {"batch", at.batch},
-                      {"samples", at.samples},     {"seed", at.seed},
-                      {"drains", at.drains},       {"last_batch", at.drops_last_batch ? "drop" : "keep"},
-                      {"stages", stages}};
-  atomic_file out(writing / "manifest.json");
-  out.write(manifest.dump(1) + "\n");
-  out.commit();
+  checkpoint_manifest manifest{at, {}, {}};
+  for (const auto& s : all)
+    manifest.stages.push_back(write_stage(s, writing, manifest.stages.size()));
+  write_text(writing / "manifest.json", to_text(manifest));
   const auto final_folder = dir / name;
+  // `latest` may name this very step: for the moment in which the folders have changed places and it has not been
+  // written again it must not hold the digest of the old one.
+  if (fs::exists(final_folder) && fs::exists(dir / "latest")) drop_digest(dir / "latest", name);
   put_in_place(writing, final_folder);
   sync_folder(dir);
-  atomic_file latest(dir / "latest");
-  latest.write(name + "\n");
-  latest.commit();
-  prune(dir, final_folder);
+  write_text(dir / "latest", name + " " + manifest.sha256 + "\n");
+  prune(dir, at.step);
   return final_folder;
 }
 
@@ -110,7 +103,7 @@ fs::path write_checkpoint(const std::vector<stage_snapshot>& stages, const check
                           const fs::path& dir) {
   const auto clean_up = [&] { // a full disk leaves no half-written folder behind
     std::error_code ignored;
-    fs::remove_all(dir / (".writing-" + folder_name(at.step)), ignored);
+    fs::remove_all(dir / (".writing-" + checkpoint_folder_name(at.step)), ignored);
   };
   try {
     return write_into(stages, at, dir);

@@ -3,32 +3,29 @@
 #include "actors/digest.hpp"
 #include "actors/weights_file.hpp"
 #include "kernels/check.hpp"
-
-#include <nlohmann/json.hpp>
+#include "kernels/input_file.hpp"
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <iterator>
+#include <set>
 
 namespace penstock::actors {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 namespace {
 
-constexpr int format_version = 1;
+constexpr std::uint64_t most_pointer_bytes = 4096;
+constexpr std::uint64_t most_manifest_bytes = 16'000'000; // some 90 bytes a parameter
 
 [[noreturn]] void torn(const fs::path& where, const std::string& why) {
   throw error("[checkpoint] " + where.string() + " is torn or damaged: " + why);
 }
 
-std::string read_text(const fs::path& file) {
-  std::error_code none;
-  std::ifstream in(file, std::ios::binary);
-  if (!in || !fs::is_regular_file(file, none)) throw error("[checkpoint] cannot read " + file.string());
-  return {std::istreambuf_iterator<char>(in), {}};
+std::string read_text(const fs::path& file, std::uint64_t most) try {
+  return read_whole_file(file, most);
+} catch (const error& e) {
+  throw error(std::string("[checkpoint] ") + e.what());
 }
 
 // The stages' contents by what they are looked up with, whatever plan wrote them.
@@ -51,31 +48,51 @@ saved_contents contents_of(const std::vector<stage_snapshot>& stages, const mode
   return run;
 }
 
-fs::path latest_folder(const fs::path& dir) {
-  auto name = read_text(dir / "latest");
-  while (!name.empty() && (name.back() == '\n' || name.back() == '\r'))
-    name.pop_back();
-  if (!name.starts_with("step-") || name.find('/') != std::string::npos) torn(dir / "latest", "it names no checkpoint");
-  return dir / name;
+struct pointer {
+  std::int64_t step = 0;
+  std::string sha256; // of the manifest; empty where a person has written the folder's name alone
+};
+
+pointer read_pointer(const fs::path& dir) {
+  auto text = read_text(dir / "latest", most_pointer_bytes);
+  if (text.ends_with('\n')) text.pop_back();
+  const auto space = text.find(' ');
+  const auto step = step_of_folder(std::string_view(text).substr(0, space));
+  if (!step) torn(dir / "latest", "it names no checkpoint");
+  return {*step, space == std::string::npos ? "" : text.substr(space + 1)};
 }
 
-stage_snapshot read_stage(const json& entry, const fs::path& folder, memory_pool& pool) {
-  const auto name = entry.at("file").get<std::string>();
-  if (name.find('/') != std::string::npos) torn(folder / "manifest.json", "a stage file has a path");
-  const auto file = folder / name;
+stage_snapshot read_stage(manifest_stage& entry, const fs::path& folder, memory_pool& pool) {
+  const auto file = folder / entry.file;
   std::error_code failed;
   const auto size = fs::file_size(file, failed);
   if (failed) torn(file, failed.message());
-  if (size != entry.at("bytes").get<std::uintmax_t>()) torn(file, "it has another length than when it was written");
-  if (sha256_of_file(file) != entry.at("sha256").get<std::string>()) torn(file, "its SHA-256 differs");
+  if (size != entry.bytes) torn(file, "it has another length than when it was written");
+  if (sha256_of_file(file) != entry.sha256) torn(file, "its SHA-256 differs");
   stage_snapshot stage;
-  stage.first_layer = entry.at("first_layer").get<std::string>();
-  stage.layers = entry.at("layers").get<std::int64_t>();
-  stage.replicas = entry.at("replicas").get<std::size_t>();
-  stage.version = entry.at("version").get<std::int64_t>();
-  stage.optimizer_steps = entry.at("optimizer_steps").get<std::map<std::string, std::int64_t>>();
+  stage.first_layer = std::move(entry.first_layer);
+  stage.layers = entry.layers;
+  stage.replicas = entry.replicas;
+  stage.version = entry.version;
+  stage.optimizer_steps = std::move(entry.optimizer_steps);
   stage.tensors = read_safetensors(file, pool).tensors;
   return stage;
+}
+
+// Every layer of the model must be in one of the stages, in whatever order its plan had them.
+void check_layers(const checkpoint_manifest& m, const model& net, const fs::path& file) {
+  std::set<std::string> begun;
+  std::int64_t layers = 0;
+  for (const auto& s : m.stages) {
+    const auto& all = net.layers();
+    const bool known = std::any_of(all.begin(), all.end(), [&](const auto& l) { return l.name == s.first_layer; });
+    if (!known || !begun.insert(s.first_layer).second)
+      torn(file, "stage " + std::to_string(&s - m.stages.data()) + " begins at '" + s.first_layer.substr(0, 60) + "'");
+    layers += s.layers;
+  }
+  if (layers != std::ssize(net.layers()))
+    torn(file,
+         "its stages have " + std::to_string(layers) + " layers; the model has " + std::to_string(net.layers().size()));
 }
 
 void compare(const std::string& what, const std::string& saved, const std::string& wanted, const fs::path& dir) {
@@ -84,30 +101,25 @@ void compare(const std::string& what, const std::string& saved, const std::strin
                     wanted);
 }
 
-saved_run read_run(const checkpoint_position& wanted, const fs::path& dir, memory_pool& pool) {
-  const auto folder = latest_folder(dir);
+saved_run read_run(const pointer& latest, const checkpoint_position& wanted, const model& net, const fs::path& dir,
+                   memory_pool& pool) {
+  const auto folder = dir / checkpoint_folder_name(latest.step);
+  const auto file = folder / "manifest.json";
+  auto manifest = manifest_from_text(read_text(file, most_manifest_bytes), file.string(), latest.step);
+  if (!latest.sha256.empty() && latest.sha256 != manifest.sha256)
+    torn(dir / "latest", "it holds another SHA-256 than " + file.string());
   saved_run run;
-  try {
-    const auto m = json::parse(read_text(folder / "manifest.json"));
-    if (m.at("format").get<int>() != format_version)
-      throw usage_error("[checkpoint] " + folder.string() + " has format " + m.at("format").dump() +
-                        "; this program reads " + std::to_string(format_version));
-    run.at = {m.at("model"), m.at("optimizer"), m.at("schedule"), m.at("step"),
-              m.at("batch"), m.at("samples"),   m.at("seed"),     m.at("drains").get<std::vector<std::int64_t>>()};
-    run.at.drops_last_batch = m.value("last_batch", "keep") == "drop"; // not said before there was a choice
-    const auto last = [](bool drops) { return std::string(drops ? "drop" : "keep"); };
-    compare("last batch", last(run.at.drops_last_batch), last(wanted.drops_last_batch), dir);
-    compare("model", run.at.model, wanted.model, dir);
-    compare("optimizer", run.at.optimizer, wanted.optimizer, dir);
-    compare("batch", std::to_string(run.at.batch), std::to_string(wanted.batch), dir);
-    compare("training samples", std::to_string(run.at.samples), std::to_string(wanted.samples), dir);
-    compare("seed", std::to_string(run.at.seed), std::to_string(wanted.seed), dir);
-    for (const auto& entry : m.at("stages"))
-      run.stages.push_back(read_stage(entry, folder, pool));
-    if (run.stages.empty()) torn(folder / "manifest.json", "it has no stage");
-  } catch (const json::exception& e) {
-    torn(folder / "manifest.json", "it is not the JSON that was written");
-  }
+  run.at = std::move(manifest.at);
+  const auto last = [](bool drops) { return std::string(drops ? "drop" : "keep"); };
+  compare("last batch", last(run.at.drops_last_batch), last(wanted.drops_last_batch), dir);
+  compare("model", run.at.model, wanted.model, dir);
+  compare("optimizer", run.at.optimizer, wanted.optimizer, dir);
+  compare("batch", std::to_string(run.at.batch), std::to_string(wanted.batch), dir);
+  compare("training samples", std::to_string(run.at.samples), std::to_string(wanted.samples), dir);
+  compare("seed", std::to_string(run.at.seed), std::to_string(wanted.seed), dir);
+  check_layers(manifest, net, file);
+  for (auto& entry : manifest.stages)
+    run.stages.push_back(read_stage(entry, folder, pool));
   return run;
 }
 
@@ -161,18 +173,30 @@ void load_states(stage_unit& s, const saved_contents& run, const fs::path& dir) 
 } // namespace
 
 std::string refusal_of_used(const fs::path& dir) {
-  return "checkpoint folder " + dir.string() + " holds another run's checkpoint; resume it, or name another folder";
+  return "checkpoint folder " + dir.string() +
+         " holds another run's checkpoint; go on from it with --resume (or --resume auto), or name another folder";
 }
 
 bool has_checkpoint(const fs::path& dir) {
-  std::error_code ignored;
-  return fs::exists(dir / "latest", ignored);
+  std::error_code reason;
+  const auto kind = fs::symlink_status(dir / "latest", reason).type();
+  if (kind == fs::file_type::not_found || reason == std::errc::not_a_directory) return false;
+  if (kind == fs::file_type::none) throw error("[checkpoint] cannot read " + dir.string() + ": " + reason.message());
+  return true;
 }
 
-saved_run read_checkpoint(const checkpoint_position& wanted, const fs::path& dir, memory_pool& pool) {
+saved_run read_checkpoint(const checkpoint_position& wanted, const model& net, const fs::path& dir, memory_pool& pool) {
   if (!has_checkpoint(dir))
     throw usage_error("[checkpoint] " + dir.string() + " has no complete checkpoint to resume from");
-  return read_run(wanted, dir, pool);
+  for (auto latest = read_pointer(dir);;) {
+    try {
+      return read_run(latest, wanted, net, dir, pool);
+    } catch (const error&) { // a run that goes on may have written two more, and removed this one
+      const auto now = read_pointer(dir);
+      if (now.step <= latest.step) throw;
+      latest = now;
+    }
+  }
 }
 
 void load_snapshots(pipeline& p, const std::vector<stage_snapshot>& saved, const fs::path& dir) {

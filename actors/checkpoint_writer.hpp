@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/checkpoint.hpp"
+#include "actors/checkpoint_lock.hpp"
 
 #include <functional>
 #include <future>
@@ -12,8 +13,9 @@ namespace penstock::actors {
 /// penstock::error, and the destructor ends the process.
 class checkpoint_writer {
 public:
-  /// `written` and `failed` are called on the writing thread.
-  checkpoint_writer(std::filesystem::path dir, std::function<void(const std::filesystem::path&, std::int64_t)> written,
+  /// Writes into the lock's folder, as long as the lock is this run's. `written` and `failed` are called on the writing
+  /// thread.
+  checkpoint_writer(checkpoint_lock& folder, std::function<void(const std::filesystem::path&, std::int64_t)> written,
                     std::function<void()> failed);
   ~checkpoint_writer();
   checkpoint_writer(const checkpoint_writer&) = delete;
@@ -25,7 +27,7 @@ public:
   void finish();
 
 private:
-  std::filesystem::path dir_;
+  checkpoint_lock& lock_;
   std::function<void(const std::filesystem::path&, std::int64_t)> written_;
   std::function<void()> failed_;
   std::future<void> running_;

@@ -2,12 +2,13 @@
 #include "actors/digest.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/input_file.hpp"
 
 #include <openssl/evp.h>
 
 #include <array>
-#include <fstream>
 #include <memory>
+#include <vector>
 
 namespace penstock::actors {
 
@@ -49,13 +50,21 @@ std::string sha256_of(const named_tensors& tensors) {
   return hash.hex();
 }
 
+std::string sha256_of_text(std::string_view text) {
+  sha256 hash;
+  hash.add(text.data(), text.size());
+  return hash.hex();
+}
+
 std::string sha256_of_file(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw error("[checkpoint] cannot read " + file.string());
+  const input_file in(file);
   sha256 hash;
   std::vector<char> block(1 << 20);
-  while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0)
-    hash.add(block.data(), static_cast<std::size_t>(in.gcount()));
+  std::uint64_t at = 0;
+  while (const auto got = in.read_some(at, block.data(), block.size())) {
+    hash.add(block.data(), got);
+    at += got;
+  }
   return hash.hex();
 }
 

@@ -71,7 +71,9 @@ trace_header header_of(const run_plan& plan, const run_summary& s, const std::st
 
 class training_run {
 public:
-  training_run(run_plan plan, const run_inputs& inputs, run_observer& observer, run_control& control);
+  /// `lock`: of the checkpoint folder, where this rank writes one.
+  training_run(run_plan plan, const run_inputs& inputs, run_observer& observer, run_control& control,
+               checkpoint_lock* lock);
   ~training_run();
   training_run(const training_run&) = delete;
   training_run& operator=(const training_run&) = delete;
@@ -80,6 +82,7 @@ public:
 private:
   void load();
   void take_position(const checkpoint_position& at);
+  void name_changes(const checkpoint_position& before);
   void train_stretches();
   void after_drain(std::int64_t planned_end);
   void evaluate();
@@ -114,7 +117,8 @@ private:
   std::int64_t agreements_ = 0;
 };
 
-training_run::training_run(run_plan plan, const run_inputs& inputs, run_observer& observer, run_control& control)
+training_run::training_run(run_plan plan, const run_inputs& inputs, run_observer& observer, run_control& control,
+                           checkpoint_lock* lock)
     : plan_(std::move(plan)), inputs_(inputs), observer_(observer, plan_.rank != 0), control_(control),
       summary_(describe(plan_, *inputs.net)),
       steps_(observer_, plan_.options.lr, plan_.options.microbatches, plan_.drains.per_epoch, plan_.drains.total) {
@@ -130,10 +134,9 @@ training_run::training_run(run_plan plan, const run_inputs& inputs, run_observer
     inputs.ranks->control.on_failure(
         [all = transfers_](const transport::job_failure& cause) { all->cancel(cause.text); });
   }
-  if (is_first() && !plan_.options.checkpoint.empty())
+  if (lock != nullptr)
     writer_ = std::make_unique<checkpoint_writer>(
-        plan_.options.checkpoint,
-        [this](const auto& folder, std::int64_t step) { observer_.on_checkpoint(folder, step); },
+        *lock, [this](const auto& folder, std::int64_t step) { observer_.on_checkpoint(folder, step); },
         [this] { control_.stop = true; }); // the next drain tells why
 }
 
@@ -164,15 +167,18 @@ void training_run::agree() {
 }
 
 checkpoint_position training_run::position() const {
+  const auto& o = plan_.options;
   return {inputs_.model_options,
-          plan_.options.optimizer.name,
-          plan_.options.schedule,
+          o.optimizer.name,
+          o.schedule,
           done_,
-          plan_.options.batch,
+          o.batch,
           inputs_.train->size(),
-          plan_.options.seed,
+          o.seed,
           summary_.drains,
-          plan_.options.last == last_batch::drop};
+          record_of(plan_, inputs_),
+          learning_rate(o.lr, std::max<std::int64_t>(done_ - 1, 0)),
+          o.last == last_batch::drop};
 }
 
 void training_run::load() {
@@ -182,7 +188,7 @@ void training_run::load() {
   if (o.resume) {
     doing("reading a checkpoint", run_part::nothing_to_lose);
     saved_run saved;
-    if (is_first()) saved = read_checkpoint(position(), o.checkpoint, pool);
+    if (is_first()) saved = read_checkpoint(position(), *inputs_.net, o.checkpoint, pool);
     if (o.stop_on_nonfinite)
       for (const auto& stage : saved.stages)
         for (const auto& [name, t] : stage.tensors)
@@ -191,6 +197,7 @@ void training_run::load() {
     load_snapshots(*parts_, spread_snapshots(std::move(saved.stages), *parts_, transfers_.get(), pool), o.checkpoint);
     if (o.stop_on_nonfinite) require_finite_state(*parts_, "as " + o.checkpoint.string() + " has it");
     observer_.on_note("resumed after step " + std::to_string(done_) + " from " + o.checkpoint.string());
+    if (is_first()) name_changes(saved.at);
   } else if (!o.weights.empty()) {
     doing("reading a weights file", run_part::nothing_to_lose);
     weights_contents given;
@@ -222,6 +229,20 @@ void training_run::begin_training() {
   if (stopping_) throw run_stopped();
 }
 
+// A resumed run may be told to go on otherwise, but not without a word.
+void training_run::name_changes(const checkpoint_position& before) {
+  const auto now = position();
+  summary_.changes = differences(before.options, now.options);
+  const auto is_of_rate = [](const std::string& line) { return line.starts_with("--lr"); };
+  if (done_ > 0 && std::any_of(summary_.changes.begin(), summary_.changes.end(), is_of_rate))
+    summary_.changes.push_back(rate_change(before.learning_rate, done_, learning_rate(plan_.options.lr, done_)));
+  for (const auto& line : summary_.changes)
+    observer_.on_note("changed since the checkpoint: " + line);
+  if (done_ >= plan_.drains.total && !plan_.options.eval_only)
+    observer_.on_note("nothing to train: the checkpoint is of step " + std::to_string(done_) +
+                      ", and this run ends after step " + std::to_string(plan_.drains.total));
+}
+
 void training_run::train_stretches() {
   while (done_ < plan_.drains.total && !stopping_) {
     const auto end = plan_.drains.next(done_);
@@ -230,6 +251,9 @@ void training_run::train_stretches() {
     done_ += executor_->train(plan_segment(plan_, segment, done_, end - done_));
     summary_.drains.push_back(done_);
     if (plan_.options.stop_on_nonfinite) require_finite_state(*parts_, "after " + std::to_string(done_) + " steps");
+    if (done_ != end && !plan_.dealing.synchronous && plan_.dealing.source_credit() > 1)
+      observer_.on_note("the pipeline drained after step " + std::to_string(done_) + ", on request: under " +
+                        plan_.options.schedule + " the weights are from here on those of a run that drains there");
     agree();
     after_drain(end);
   }
@@ -361,9 +385,14 @@ run_summary plan_run(const run_options& options, const run_inputs& inputs) {
 }
 
 run_summary train(const run_options& options, const run_inputs& inputs, run_observer& observer, run_control& control) {
+  std::optional<checkpoint_lock> own_lock;
   std::optional<training_run> run; // still there when the others are told: its end may take long
   try {
-    run.emplace(resolve_run(options, inputs), inputs, observer, control);
+    auto* lock = inputs.lock;
+    const bool writes = !options.checkpoint.empty() && !options.eval_only;
+    if (writes && lock == nullptr && (inputs.ranks == nullptr || inputs.ranks->rank() == 0))
+      lock = &own_lock.emplace(options.checkpoint);
+    run.emplace(resolve_run(options, inputs), inputs, observer, control, writes ? lock : nullptr);
     return run->run();
   } catch (const job_ended&) {
     throw;

@@ -4,6 +4,7 @@
 #include "actors/dataset.hpp"
 #include "actors/run_control.hpp"
 #include "actors/run_options.hpp"
+#include "actors/training_record.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/model.hpp"
 
@@ -57,6 +58,7 @@ struct run_summary {
   std::string state_sha256;
   std::vector<stage_report> stages;
   std::vector<std::int64_t> drains; ///< minibatches done at each drain
+  std::vector<std::string> changes; ///< what a resumed run does otherwise than the checkpoint's: "--lr 0.1 -> 0.05"
   std::string schedule;
   int microbatches = 1;
   int threads = 1;             ///< per worker
@@ -81,6 +83,7 @@ public:
   virtual void on_progress(const part_progress&) {}             ///< when a long part begins, and as it goes on
 };
 
+class checkpoint_lock;     // actors/checkpoint_lock.hpp
 class layer_actor_factory; // actors/layer_actor.hpp
 struct job;                // actors/ranks/job.hpp
 
@@ -89,8 +92,10 @@ struct run_inputs {
   const dataset* train = nullptr;
   const dataset* test = nullptr; ///< may be null: no evaluation
   std::string model_options;     ///< what a checkpoint must agree with ("lenet image_size=28 classes=10 width=1")
+  training_record record;        ///< what else decides the numbers, for a checkpoint ("training data", "--no-augment")
   std::vector<std::shared_ptr<const layer_actor_factory>> layer_actors;
-  const job* ranks = nullptr; ///< the other processes of the run; null: there are none
+  checkpoint_lock* lock = nullptr; ///< of the checkpoint folder; null: the run takes it itself
+  const job* ranks = nullptr;      ///< the other processes of the run; null: there are none
 };
 
 /// What would be run: partition, schedule, credits; checks everything that can be checked without computing. Throws

@@ -4,6 +4,7 @@
 #include "kernels/check.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <fcntl.h>
@@ -54,7 +55,38 @@ void sync_folder(const std::filesystem::path& file) {
   if (reason != 0 && reason != EINVAL && reason != ENOTSUP) fail(file, "cannot sync its folder", reason);
 }
 
+// Names of files being written, where a signal handler may read them.
+struct note {
+  enum state : int { free, changing, valid };
+  std::atomic<int> is{free};
+  std::array<char, 4096> name{};
+};
+std::array<note, 32> notes;
+static_assert(std::atomic<int>::is_always_lock_free);
+
+// The place, or how many there are when none is free or the name is too long.
+std::size_t note_down(const std::filesystem::path& file) {
+  const auto& name = file.native();
+  for (std::size_t i = 0; i < notes.size() && name.size() < notes[i].name.size(); ++i) {
+    int free = note::free;
+    if (!notes[i].is.compare_exchange_strong(free, note::changing)) continue;
+    *std::copy(name.begin(), name.end(), notes[i].name.begin()) = '\0';
+    notes[i].is = note::valid;
+    return i;
+  }
+  return notes.size();
+}
+
+void strike_out(std::size_t place) {
+  if (place < notes.size()) notes[place].is = note::free;
+}
+
 } // namespace
+
+void remove_unfinished_files() noexcept {
+  for (const auto& each : notes)
+    if (each.is == note::valid) ::unlink(each.name.data());
+}
 
 atomic_file::atomic_file(std::filesystem::path file) : file_(final_place(file)) {
   do {
@@ -62,11 +94,14 @@ atomic_file::atomic_file(std::filesystem::path file) : file_(final_place(file)) 
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (descriptor_ < 0 && (errno == EEXIST || errno == EINTR)); // EEXIST: left by a killed process of the same id
   if (descriptor_ < 0) fail(file_, "cannot write", errno);
+  noted_ = note_down(temporary_);
 }
 
 atomic_file::~atomic_file() {
   if (descriptor_ >= 0) ::close(descriptor_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (temporary_.empty()) return;
+  ::unlink(temporary_.c_str());
+  strike_out(noted_);
 }
 
 void atomic_file::write(const void* bytes, std::size_t size) {
@@ -91,6 +126,7 @@ void atomic_file::commit() {
   if (::fsync(descriptor_) != 0) fail(file_, "cannot write", errno);
   if (::close(std::exchange(descriptor_, -1)) != 0) fail(file_, "cannot write", errno);
   if (::rename(temporary_.c_str(), file_.c_str()) != 0) fail(file_, "cannot rename the finished file", errno);
+  strike_out(noted_);
   temporary_.clear();
   sync_folder(file_);
 }

@@ -1,6 +1,7 @@
 // Files that appear whole or not at all.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string_view>
 
@@ -23,6 +24,11 @@ private:
   std::filesystem::path file_;
   std::filesystem::path temporary_;
   int descriptor_ = -1;
+  std::size_t noted_ = 0; ///< where remove_unfinished_files() finds it
 };
+
+/// For who is about to end the process at once, a signal handler too: removes the temporary files that are being
+/// written (of 32 at a time at most). Calls nothing but unlink(2).
+void remove_unfinished_files() noexcept;
 
 } // namespace penstock

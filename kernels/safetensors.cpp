@@ -6,20 +6,16 @@
 #include "kernels/check.hpp"
 #include "kernels/file_kind.hpp"
 #include "kernels/finite.hpp"
+#include "kernels/input_file.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cmath>
-#include <fcntl.h>
 #include <optional>
 #include <set>
-#include <sys/stat.h>
-#include <system_error>
 #include <tuple>
-#include <unistd.h>
 
 namespace penstock {
 namespace {
@@ -188,47 +184,6 @@ private:
   std::string key_;
   std::set<std::string> names_;
   entry nothing_;
-};
-
-class input_file {
-public:
-  explicit input_file(const std::filesystem::path& file) : file_(file) {
-    // O_NONBLOCK: opening a pipe must not wait for a writer.
-    descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor_ < 0) fail("cannot read: " + std::generic_category().message(errno));
-    struct stat status {};
-    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
-      ::close(descriptor_);
-      fail(std::string("cannot read: it is ") + (S_ISDIR(status.st_mode) ? "a folder" : "not a regular file"));
-    }
-    size_ = static_cast<std::uint64_t>(status.st_size);
-  }
-  ~input_file() { ::close(descriptor_); }
-  input_file(const input_file&) = delete;
-  input_file& operator=(const input_file&) = delete;
-
-  std::uint64_t size() const { return size_; }
-
-  void read(std::uint64_t offset, void* bytes, std::size_t size) const {
-    constexpr std::size_t most_at_once = std::size_t{1} << 30;
-    auto* next = static_cast<char*>(bytes);
-    while (size > 0) {
-      const ssize_t done = ::pread(descriptor_, next, std::min(size, most_at_once), static_cast<off_t>(offset));
-      if (done < 0 && errno == EINTR) continue;
-      if (done < 0) fail("cannot read: " + std::generic_category().message(errno));
-      if (done == 0) fail("the file became shorter while it was read");
-      next += done;
-      offset += static_cast<std::uint64_t>(done);
-      size -= static_cast<std::size_t>(done);
-    }
-  }
-
-  [[noreturn]] void fail(const std::string& what) const { throw error(file_.string() + ": " + what); }
-
-private:
-  std::filesystem::path file_;
-  int descriptor_ = -1;
-  std::uint64_t size_ = 0;
 };
 
 // How a type of the format is stored, and as what it is kept.

@@ -7,11 +7,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <system_error>
-#include <unistd.h>
 
 namespace penstock::apps {
 
@@ -21,27 +17,17 @@ struct byte_file::inflater {
   bool member_ended = false;
 };
 
-byte_file::byte_file(std::filesystem::path file) : file_(std::move(file)) {
-  // O_NONBLOCK: opening a pipe must not wait for a writer.
-  descriptor_ = ::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor_ < 0) fail("cannot read: " + std::generic_category().message(errno));
-  struct stat status {};
-  const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
-  stored_bytes_ = static_cast<std::uint64_t>(status.st_size);
-  if (regular && file_.extension() == ".gz") {
-    inflater_ = std::make_unique<inflater>();
-    constexpr int gzip_only = 16 + MAX_WBITS;
-    if (::inflateInit2(&inflater_->stream, gzip_only) != Z_OK) inflater_.reset();
-  }
-  if (!regular || (file_.extension() == ".gz" && !inflater_)) {
-    ::close(descriptor_);
-    fail(regular ? "cannot read: no memory" : "cannot read: it is not a regular file");
-  }
+byte_file::byte_file(std::filesystem::path file) : file_(std::move(file)), stored_(file_) {
+  if (file_.extension() != ".gz") return;
+  inflater_ = std::make_unique<inflater>();
+  constexpr int gzip_only = 16 + MAX_WBITS;
+  if (::inflateInit2(&inflater_->stream, gzip_only) == Z_OK) return;
+  inflater_.reset();
+  fail("cannot read: no memory");
 }
 
 byte_file::~byte_file() {
   if (inflater_) ::inflateEnd(&inflater_->stream);
-  ::close(descriptor_);
 }
 
 void byte_file::fail(const std::string& what) const {
@@ -49,11 +35,9 @@ void byte_file::fail(const std::string& what) const {
 }
 
 std::size_t byte_file::read_stored(std::uint8_t* to, std::size_t size) {
-  for (;;) {
-    const ssize_t done = ::read(descriptor_, to, std::min(size, std::size_t{1} << 30));
-    if (done >= 0) return static_cast<std::size_t>(done);
-    if (errno != EINTR) fail("cannot read: " + std::generic_category().message(errno));
-  }
+  const auto done = stored_.read_some(stored_position_, to, size);
+  stored_position_ += done;
+  return done;
 }
 
 // Up to `size` bytes; 0 at the end.
@@ -98,9 +82,9 @@ void byte_file::read(std::uint8_t* to, std::size_t size) {
 }
 
 std::vector<std::uint8_t> byte_file::take(std::uint64_t size) {
-  const std::uint64_t most = inflater_ ? (stored_bytes_ + 1) * 1032 : stored_bytes_;
+  const std::uint64_t most = inflater_ ? (stored_bytes() + 1) * 1032 : stored_bytes();
   if (size > most || position_ > most - size) {
-    fail("holds " + std::to_string(stored_bytes_) + " bytes, too few for the " + std::to_string(size) +
+    fail("holds " + std::to_string(stored_bytes()) + " bytes, too few for the " + std::to_string(size) +
          " that its header promises (truncated?)");
   }
   std::vector<std::uint8_t> bytes(size);

@@ -1,6 +1,8 @@
 // Reads a data file front to back, decompressing gzip on the way. Sizes that a file promises are not believed.
 #pragma once
 
+#include "kernels/input_file.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -28,7 +30,7 @@ public:
   void expect_end();
 
   /// Bytes on disk.
-  std::uint64_t stored_bytes() const { return stored_bytes_; }
+  std::uint64_t stored_bytes() const { return stored_.size(); }
   [[noreturn]] void fail(const std::string& what) const;
 
 private:
@@ -37,8 +39,8 @@ private:
   std::size_t read_some(std::uint8_t* to, std::size_t size);
 
   std::filesystem::path file_;
-  int descriptor_ = -1;
-  std::uint64_t stored_bytes_ = 0;
+  input_file stored_;
+  std::uint64_t stored_position_ = 0;
   std::uint64_t position_ = 0; // bytes given out
   std::unique_ptr<inflater> inflater_;
 };

@@ -69,6 +69,7 @@ struct command_line::implementation {
     std::function<std::string()> json;
     bool is_switch = false;
     bool takes_text = true; // and not numbers, which say better what they want
+    std::string alone{};    // what it means without a value, where it may have none
   };
 
   // "Stages [1]": the help's own words, and the variable's first value only means that nothing was given.
@@ -123,6 +124,16 @@ struct command_line::implementation {
       if (b.is_switch) refuse(name, word.substr(at + 1), "no value: it is a switch");
       if (at + 1 == word.size()) throw usage_error(name + ": a value is missing");
     }
+  }
+
+  // "--resume --trace t" as "--resume=last --trace t", so that CLI11 sees a value in any case.
+  std::vector<std::string> with_values(std::span<const std::string> arguments) const {
+    std::vector<std::string> all(arguments.begin(), arguments.end());
+    for (std::size_t i = 0; i < all.size(); ++i)
+      for (const auto& b : bindings)
+        if (!b.alone.empty() && all[i] == b.name && (i + 1 == all.size() || all[i + 1].starts_with("-")))
+          all[i] += "=" + b.alone;
+    return all;
   }
 
   // "--stages --trace t": an option as another's value is a value forgotten.
@@ -210,6 +221,19 @@ void command_line::flag(const std::string& option, bool& value, const std::strin
   self_->add_flag(option, value, true, help);
 }
 
+void command_line::optional_choice(const std::string& option, std::string& value, const std::vector<std::string>& words,
+                                   const std::string& help) {
+  const auto assign = [&value, option, words](const std::string& given) {
+    if (std::find(words.begin(), words.end(), given) == words.end())
+      refuse(option, given, join(std::span(words).subspan(1), " or ") + ", or no value");
+    value = given;
+  };
+  self_->add(option, "[" + join(std::span(words).subspan(1), "|") + "]", "", help,
+             {nullptr, option, assign,
+              [&value] { return value.empty() ? std::string("null") : nlohmann::json(value).dump(); }, false, true,
+              words.front()});
+}
+
 void command_line::off(const std::string& option, bool& value, const std::string& help) {
   self_->add_flag(option, value, false, help);
 }
@@ -246,7 +270,8 @@ void command_line::add_real(const std::string& option, double least, double most
 bool command_line::parse(std::span<const std::string> arguments) {
   for (const auto& word : arguments)
     self_->check_equal_sign(word);
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend()); // as CLI11 takes them
+  auto reversed = self_->with_values(arguments);
+  std::reverse(reversed.begin(), reversed.end()); // as CLI11 takes them
   try {
     self_->app.parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {

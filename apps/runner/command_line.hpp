@@ -36,6 +36,9 @@ public:
   void choice(const std::string& option, std::string& value, const std::vector<std::string>& words,
               const std::string& help);
   void flag(const std::string& option, bool& value, const std::string& help);
+  /// An option that may stand alone, which gives `value` the first of `words`, or be followed by one of them.
+  void optional_choice(const std::string& option, std::string& value, const std::vector<std::string>& words,
+                       const std::string& help);
   /// A switch that turns something off: `value` becomes false.
   void off(const std::string& option, bool& value, const std::string& help);
 

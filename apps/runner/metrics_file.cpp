@@ -123,6 +123,7 @@ ordered_json summary_json(const actors::run_summary& s, const run_facts& facts) 
                     {"peak_weight_bytes", per_stage(s, &stage_report::peak_weight_bytes)},
                     {"peak_memory_bytes", per_stage(s, &stage_report::peak_memory_bytes)},
                     {"drains", s.drains},
+                    {"changed_on_resume", s.changes},
                     {"threads", s.threads},
                     {"instruction_set", s.instruction_set},
                     {"library", s.library},

@@ -26,7 +26,7 @@ struct option_texts {
   std::string lr_schedule = "constant";
   std::string executor = "actors";
   std::string last_batch = "keep";
-  std::string weights, save_weights, save_gradients, checkpoint, trace, metrics;
+  std::string weights, save_weights, save_gradients, checkpoint, resume, trace, metrics;
   bool print_config = false;
 };
 
@@ -122,7 +122,8 @@ void declare_outputs(command_line& line, app_options& o, option_texts& t) {
   line.text("--save-gradients", t.save_gradients, "FILE", "Gradients of the first update");
   line.text("--checkpoint", t.checkpoint, "DIR", "Checkpoint at the end, on SIGUSR1, SIGINT and SIGTERM");
   line.whole("--checkpoint-every", run.checkpoint_every, 1, most_steps, "And every so many minibatches [not]");
-  line.flag("--resume", run.resume, "Go on from the last complete checkpoint in --checkpoint");
+  line.optional_choice("--resume", t.resume, {"last", "auto"},
+                       "Go on from the last complete checkpoint in --checkpoint; auto: if there is one, else begin");
   line.text("--trace", t.trace, "FILE", "Trace of every actor (read it with `penstock trace`, or the Perfetto UI)");
   line.text("--metrics", t.metrics, "FILE", "Metrics, one JSON object a line");
   line.group("Instead of a run");
@@ -164,7 +165,8 @@ void check_fit(const app_options& o) {
   if (o.run.microbatches > o.run.batch)
     throw usage_error("--batch: found " + std::to_string(o.run.batch) + ", wanted at least the " +
                       std::to_string(o.run.microbatches) + " of --microbatches");
-  if (o.run.resume && o.run.checkpoint.empty()) throw usage_error("--resume: wanted --checkpoint DIR with it");
+  if ((o.run.resume || o.resume_auto) && o.run.checkpoint.empty())
+    throw usage_error("--resume: wanted --checkpoint DIR with it");
   if (o.run.checkpoint_every > 0 && o.run.checkpoint.empty())
     throw usage_error("--checkpoint-every: wanted --checkpoint DIR with it");
   if (o.job.on_loss == "shrink" && o.run.checkpoint.empty())
@@ -296,6 +298,8 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
   o.run.save_weights = t.save_weights;
   o.run.save_gradients = t.save_gradients;
   o.run.checkpoint = t.checkpoint;
+  o.run.resume = t.resume == "last";
+  o.resume_auto = t.resume == "auto";
   o.run.trace = t.trace;
   o.metrics = t.metrics;
   check_fit(o);

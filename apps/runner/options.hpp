@@ -60,6 +60,7 @@ struct app_options {
   job_options job;
   std::vector<std::string> plugins;
   std::vector<std::string> replace_layers;
+  bool resume_auto = false; ///< from the checkpoint if there is one (then run.resume becomes true), else anew
   std::filesystem::path metrics;
   bool dry_run = false;
   std::string config; ///< --print-config: every option as it stands, as one JSON object; else empty

@@ -32,6 +32,13 @@ void probe_folder(const std::string& option, const fs::path& wanted, const fs::p
   if (reason != 0) refuse(option, wanted, std::strerror(reason));
 }
 
+// Opening a pipe for writing would wait for whoever reads it.
+void check_reader(const std::string& option, const fs::path& pipe) {
+  const int writer = ::open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  if (writer < 0) refuse(option, pipe, errno == ENXIO ? "it is a pipe that nobody reads" : std::strerror(errno));
+  ::close(writer);
+}
+
 fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path(".");
 }
@@ -44,7 +51,8 @@ void check_output_file(const std::string& option, const fs::path& file) {
   if (fs::is_directory(file, ignored) || !file.has_filename()) refuse(option, file, "it is a folder, wanted a file");
   if (!fs::exists(folder, ignored)) refuse(option, file, "there is no folder " + folder.string());
   if (!fs::is_directory(folder, ignored)) refuse(option, file, folder.string() + " is not a folder");
-  if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored)) return; // a device or pipe says for itself
+  if (fs::is_fifo(file, ignored)) return check_reader(option, file);
+  if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored)) return; // a device says for itself
   if (std::error_code reason; !fs::exists(file, reason) && reason) refuse(option, file, reason.message()); // too long
   if (fs::exists(file, ignored) && ::access(file.c_str(), W_OK) != 0) refuse(option, file, std::strerror(errno));
   probe_folder(option, file, folder);
@@ -73,7 +81,8 @@ void check_outputs(const app_options& options) {
     }
     check_output_file(option, file);
   }
-  if (!options.run.checkpoint.empty()) check_output_folder("--checkpoint", options.run.checkpoint);
+  if (!options.run.checkpoint.empty() && !options.run.eval_only)
+    check_output_folder("--checkpoint", options.run.checkpoint);
 }
 
 } // namespace penstock::apps

@@ -1,9 +1,9 @@
 // An app from its command line to its exit code.
 #include "apps/runner/run_app.hpp"
 
-#include "actors/checkpoint.hpp"
 #include "apps/plugins/load_plugin.hpp"
 #include "apps/runner/app_job.hpp"
+#include "apps/runner/checkpoint_folder.hpp"
 #include "apps/runner/exit_codes.hpp"
 #include "apps/runner/metrics_file.hpp"
 #include "apps/runner/of_option.hpp"
@@ -117,14 +117,15 @@ int code_of_interruption(const app_job* job) {
 }
 
 // One process, or one rank of a job; rank 0 does the talking and writes the files.
-int execute_run(const app_options& options, const plugin_registry& plugins, actors::run_control& control,
-                app_job* job) {
+int execute_run(const app_options& options, const plugin_registry& plugins, actors::run_control& control, app_job* job,
+                actors::checkpoint_lock* lock) {
   const bool talks = job == nullptr || job->is_first();
   const auto started = std::chrono::system_clock::now();
   part_clock parts("preparing");
   progress shown(stdout, !talks);
   auto run = prepare_shown(options, plugins, control, job, shown);
   if (job != nullptr) run.inputs.ranks = &job->ranks();
+  run.inputs.lock = lock;
   const auto plan = actors::plan_run(run.options, run.inputs);
   if (options.dry_run) {
     if (talks) {
@@ -166,25 +167,11 @@ bool is_by_signal(const actors::run_control& control) {
   return signal_guard::exit_code() != 0 && control.part == actors::run_part::nothing_to_lose;
 }
 
-// Restarted, a run goes on from its last complete checkpoint. Rank 0 looks for all: others need not see it, and all
-// refuse another run's checkpoint together, as a mistake of usage that no restart mends.
-app_options as_restarted(app_options options, int restarts, const app_job* job) {
-  const auto& folder = options.run.checkpoint;
-  if (folder.empty() || options.run.resume || options.run.eval_only) return options;
-  bool is_there = actors::has_checkpoint(folder);
-  if (job != nullptr)
-    is_there =
-        job->ranks().control.broadcast("has a checkpoint", is_there ? "yes" : "no", job->ranks().patience) == "yes";
-  if (is_there && restarts == 0) throw usage_error(actors::refusal_of_used(folder));
-  options.run.resume = is_there;
-  if (is_there) options.run.weights.clear();
-  return options;
-}
-
 int execute_rank(const app_options& options, int restarts, const plugin_registry& plugins, actors::run_control& control,
                  app_job& job) {
   try {
-    const int code = execute_run(as_restarted(options, restarts, &job), plugins, control, &job);
+    const auto folder = settle_checkpoint_folder(options, restarts, &job, control);
+    const int code = execute_run(folder.options, plugins, control, &job, folder.lock.get());
     job.leave();
     return code;
   } catch (const std::exception& e) {
@@ -215,7 +202,8 @@ std::unique_ptr<app_job> join_unless_stopped(const app_options& options, const t
 int execute_alone(const app_options& options, int restarts, const plugin_registry& plugins,
                   actors::run_control& control) {
   try {
-    return execute_run(as_restarted(options, restarts, nullptr), plugins, control, nullptr);
+    const auto folder = settle_checkpoint_folder(options, restarts, nullptr, control);
+    return execute_run(folder.options, plugins, control, nullptr, folder.lock.get());
   } catch (const std::exception&) {
     if (is_by_signal(control)) return signal_guard::exit_code();
     throw;

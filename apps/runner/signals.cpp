@@ -1,7 +1,8 @@
-// Signal handlers: they touch lock-free atomics and write(2) only.
+// Signal handlers: they touch lock-free atomics, write(2) and unlink(2) only.
 #include "apps/runner/signals.hpp"
 
 #include "apps/runner/exit_codes.hpp"
+#include "kernels/atomic_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -107,6 +108,7 @@ void on_end(int signal, siginfo_t* info, void*) {
   if (ending.compare_exchange_strong(none, signal)) {
     if (!passes_on(signal)) begin_end(signal);
   } else if (is_another_request(signal, info)) {
+    remove_unfinished_files();
     ::_exit(code_of(signal));
   }
   errno = before;
@@ -202,7 +204,9 @@ void signal_guard::stand_by() {
     const auto* control = current.load();
     if (control == nullptr) return;
     const bool lasts = since != 0 && now_ns() - since > to_leave_ns;
-    if (lasts && !held && control->part == run_part::nothing_to_lose) ::_exit(exit_code());
+    if (!lasts || held || control->part != run_part::nothing_to_lose) continue;
+    remove_unfinished_files();
+    ::_exit(exit_code());
   }
 }
 

@@ -4,6 +4,9 @@
 #include "apps/runner/text_table.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 namespace penstock::apps {
 
@@ -67,6 +70,23 @@ std::string work_line(const app_options& o, std::int64_t steps_per_epoch, std::i
                      run.batch);
 }
 
+// The first, the last, and how many: there may be thousands.
+std::string drains_text(const std::vector<std::int64_t>& drains) {
+  constexpr std::size_t shown = 6;
+  auto text = fmt::format("{}", fmt::join(drains.begin(), drains.begin() + std::min(drains.size(), shown), ", "));
+  if (drains.size() > shown) text += fmt::format(", ... {} ({} of them)", drains.back(), drains.size());
+  return text;
+}
+
+// What decides the numbers besides the options.
+std::string history_lines(const actors::run_summary& s) {
+  std::string text;
+  if (s.drains.size() > 1) text += fmt::format("{:<15} after steps {}\n", "drains", drains_text(s.drains));
+  for (const auto& change : s.changes)
+    text += fmt::format("{:<15} {}\n", "since resumed", change);
+  return text;
+}
+
 std::string output_lines(const app_options& o, std::int64_t dropped) {
   std::string text;
   const auto line = [&](const char* what, const std::filesystem::path& path, const std::string& more = "") {
@@ -92,7 +112,7 @@ std::string summary_text(const actors::run_summary& s, const app_options& o) {
   if (s.evaluation) text += evaluation_line(s);
   text += schedule_line(s) + "\n" + stage_table(s, true);
   text += fmt::format("{:<15} {}\n{:<15} {}\n", "weights_sha256", s.weights_sha256, "state_sha256", s.state_sha256);
-  return text + output_lines(o, s.trace_dropped);
+  return text + history_lines(s) + output_lines(o, s.trace_dropped);
 }
 
 } // namespace penstock::apps

@@ -134,6 +134,15 @@ std::int64_t json_value::whole(std::int64_t least, std::int64_t most) const {
   return static_cast<std::int64_t>(number);
 }
 
+std::uint64_t json_value::natural(std::uint64_t least, std::uint64_t most) const {
+  const auto wanted = least == most ? std::to_string(least)
+                                    : "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+  if (!value_->is_number_unsigned()) refuse(wanted);
+  const auto number = value_->get<std::uint64_t>();
+  if (number < least || number > most) refuse(wanted);
+  return number;
+}
+
 namespace {
 
 bool is_plain_list(const nlohmann::ordered_json& value) {

@@ -34,7 +34,8 @@ public:
   std::string text() const;
   bool flag() const;
   double number(double least = 0, double most = 1e18) const;
-  std::int64_t whole(std::int64_t least, std::int64_t most) const; ///< 8 and 8.0 alike
+  std::int64_t whole(std::int64_t least, std::int64_t most) const;      ///< 8 and 8.0 alike
+  std::uint64_t natural(std::uint64_t least, std::uint64_t most) const; ///< written as one, exact: not 8.0
 
 private:
   json_value member(const std::string& key, const nlohmann::json& value) const;

@@ -1,20 +1,15 @@
-// Checkpoints: resuming is bitwise the run that was never interrupted, and damaged ones are refused.
+// Checkpoints: resuming is bitwise the run that was never interrupted.
 #include "actors/checkpoint.hpp"
-#include "kernels/check.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_training.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 namespace penstock::testing {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 actors::run_options options_in(const fs::path& folder, const std::string& schedule, std::vector<int> replicas) {
   auto o = tiny_options();
@@ -128,101 +123,6 @@ TEST_F(Checkpoint, KeepsTheTwoNewest) {
   for (const auto& e : fs::directory_iterator(at("many")))
     names.push_back(e.path().filename());
   EXPECT_THAT(names, ::testing::UnorderedElementsAre("latest", "step-0000000016", "step-0000000018"));
-}
-
-// -- damage ------------------------------------------------------------------------
-
-class DamagedCheckpoint : public Checkpoint {
-protected:
-  void SetUp() override {
-    auto o = options_in(at("run"), "pipedream", {1, 1});
-    o.steps = 4;
-    train_tiny(o);
-    newest_ = at("run") / "step-0000000004";
-  }
-  actors::run_options resuming() const {
-    auto o = options_in(at("run"), "pipedream", {1, 1});
-    o.resume = true;
-    return o;
-  }
-  fs::path newest_;
-};
-
-TEST_F(DamagedCheckpoint, TruncatedStageFileIsRefused) {
-  const auto file = newest_ / "stage-1.safetensors";
-  fs::resize_file(file, fs::file_size(file) - 1);
-  EXPECT_THAT([&] { train_tiny(resuming()); }, ThrowsMessage<error>(HasSubstr("another length")));
-}
-
-TEST_F(DamagedCheckpoint, ChangedByteIsRefused) {
-  std::fstream f(newest_ / "stage-0.safetensors", std::ios::binary | std::ios::in | std::ios::out);
-  f.seekp(-3, std::ios::end);
-  f.put('x');
-  f.close();
-  EXPECT_THAT([&] { train_tiny(resuming()); }, ThrowsMessage<error>(HasSubstr("SHA-256 differs")));
-}
-
-TEST_F(DamagedCheckpoint, MissingStageFileIsRefused) {
-  fs::remove(newest_ / "stage-1.safetensors");
-  EXPECT_THAT([&] { train_tiny(resuming()); }, ThrowsMessage<error>(HasSubstr("stage-1.safetensors")));
-}
-
-TEST_F(DamagedCheckpoint, BrokenManifestIsRefused) {
-  for (const auto* text : {"", "{", "[1, 2]", "{\"format\": 1}", "{\"format\": 99}"}) {
-    std::ofstream(newest_ / "manifest.json") << text;
-    EXPECT_ANY_THROW(train_tiny(resuming())) << text;
-  }
-}
-
-TEST_F(DamagedCheckpoint, PointerOutOfTheFolderIsRefused) {
-  std::ofstream(at("run") / "latest") << "step-../../etc\n";
-  EXPECT_THAT([&] { train_tiny(resuming()); }, ThrowsMessage<error>(HasSubstr("latest")));
-}
-
-TEST_F(DamagedCheckpoint, AnotherRunsCheckpointIsRefused) {
-  auto o = resuming();
-  o.batch = 4;
-  EXPECT_THAT([&] { train_tiny(o); }, ThrowsMessage<usage_error>(HasSubstr("batch 8; this run has 4")));
-  o = resuming();
-  o.seed = 9;
-  EXPECT_THAT([&] { train_tiny(o); }, ThrowsMessage<usage_error>(HasSubstr("seed")));
-  o = resuming();
-  o.optimizer.name = "adamw";
-  EXPECT_THAT([&] { train_tiny(o); }, ThrowsMessage<usage_error>(HasSubstr("optimizer sgd; this run has adamw")));
-  EXPECT_THAT([&] { train_tiny(resuming(), {.samples = 50}); },
-              ThrowsMessage<usage_error>(HasSubstr("training samples")));
-}
-
-TEST_F(DamagedCheckpoint, FolderOfAnotherRunIsNotTakenOver) {
-  auto o = resuming();
-  o.resume = false;
-  EXPECT_THAT([&] { train_tiny(o); }, ThrowsMessage<usage_error>(HasSubstr("another run's checkpoint")));
-  o.eval_only = true;
-  train_tiny(o);
-  EXPECT_TRUE(fs::exists(newest_));
-  EXPECT_FALSE(fs::exists(at("run") / "step-0000000000"));
-}
-
-TEST_F(DamagedCheckpoint, PointerOrManifestThatIsAFolderIsRefused) {
-  fs::remove(newest_ / "manifest.json");
-  fs::create_directory(newest_ / "manifest.json");
-  EXPECT_THAT([&] { train_tiny(resuming()); }, ThrowsMessage<error>(HasSubstr("manifest.json")));
-  fs::remove(at("run") / "latest");
-  fs::create_directory(at("run") / "latest");
-  EXPECT_THAT([&] { train_tiny(resuming()); }, ThrowsMessage<error>(HasSubstr("latest")));
-}
-
-TEST_F(DamagedCheckpoint, EmptyFolderHasNothingToResume) {
-  auto o = resuming();
-  o.checkpoint = at("nothing");
-  EXPECT_THAT([&] { train_tiny(o); }, ThrowsMessage<usage_error>(HasSubstr("no complete checkpoint")));
-}
-
-TEST_F(DamagedCheckpoint, LeftoversOfADeadWriterAreIgnoredAndSwept) {
-  fs::create_directory(at("run") / ".writing-step-0000000008");
-  const auto resumed = train_tiny(resuming());
-  EXPECT_EQ(resumed.summary.steps, 18);
-  EXPECT_FALSE(fs::exists(at("run") / ".writing-step-0000000008"));
 }
 
 } // namespace

@@ -68,6 +68,27 @@ TEST_F(CommandLine, ReadsEveryKindInBothForms) {
   EXPECT_TRUE(line_.given("--batch"));
 }
 
+TEST_F(CommandLine, AnOptionWithoutNeedOfAValueStandsAloneOrBeforeOneOfItsWords) {
+  const auto read = [](std::vector<std::string> words) {
+    std::string value;
+    bool quiet = false;
+    command_line line("program", "Does things.");
+    line.optional_choice("--resume", value, {"last", "auto"}, "Go on");
+    line.flag("--quiet", quiet, "Say little");
+    line.parse(words);
+    return value;
+  };
+  EXPECT_EQ(read({}), "");
+  EXPECT_EQ(read({"--resume"}), "last");
+  EXPECT_EQ(read({"--resume", "--quiet"}), "last");
+  EXPECT_EQ(read({"--resume", "auto", "--quiet"}), "auto");
+  EXPECT_EQ(read({"--resume=auto"}), "auto");
+  EXPECT_EQ(read({"--resume=auto", "--resume"}), "last");
+  EXPECT_THAT([&] { read({"--resume", "never"}); },
+              testing::ThrowsMessage<usage_error>("--resume: found 'never', wanted auto, or no value"));
+  EXPECT_THROW(read({"--resume="}), usage_error);
+}
+
 TEST_F(CommandLine, TakesTheLastOfSeveral) {
   EXPECT_TRUE(parse({"--batch", "8", "--batch", "16"}));
   EXPECT_EQ(batch_, 16);

@@ -65,12 +65,16 @@ protected:
   bool wait_for_step(int step) {
     return job->wait_for_text(folder / "m.jsonl", "\"step\":" + std::to_string(step) + ",", patience);
   }
-  /// A pipe with a name, for writing, as soon as somebody has opened it for reading.
-  int open_when_read(const std::string& pipe) {
-    int writer = -1;
-    EXPECT_TRUE(job->wait_until([&] { return (writer = ::open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) >= 0; },
-                                patience));
-    return writer;
+  /// Waits until the process has that file open.
+  bool has_opened(int id, const std::string& file) {
+    return job->wait_until(
+        [&] {
+          std::error_code gone;
+          for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(id) + "/fd", gone))
+            if (std::filesystem::read_symlink(entry.path(), gone) == file) return true;
+          return false;
+        },
+        patience);
   }
   bool wait_for_output(const std::string& text) { return job->wait_for_output(text, patience); }
 
@@ -167,15 +171,14 @@ TEST_F(ShrinkProcesses, ALossWhileAPlanIsSoughtIsDoneWithout) {
 TEST_F(ShrinkProcesses, ALossWhileRankZeroHangsBeforeTheFirstMinibatchIsDoneWithout) {
   const std::string file = folder / "plan";
   ASSERT_EQ(::mkfifo(file.c_str(), S_IRUSR | S_IWUSR), 0);
+  const int writer = ::open(file.c_str(), O_RDWR | O_CLOEXEC); // does not wait for a reader
   job.emplace(launched(3, {"--plan", file}));
-  const int reads_nothing = open_when_read(file);
+  EXPECT_TRUE(has_opened(process_of(0, 3), file)); // and waits for what we write
   kill_rank(2, 3);
-  process_of(0, 2);
-  ::close(reads_nothing);
-  const int reads_all = open_when_read(file);
+  EXPECT_TRUE(has_opened(process_of(0, 2), file));
   const auto plan = plan_of_two_ranks();
-  EXPECT_EQ(::write(reads_all, plan.data(), plan.size()), std::ssize(plan));
-  ::close(reads_all);
+  EXPECT_EQ(::write(writer, plan.data(), plan.size()), std::ssize(plan));
+  ::close(writer);
   EXPECT_THAT(finished().at("replicas"), ElementsAre(1, 1));
 }
 

@@ -190,5 +190,27 @@ TEST(AtomicFile, KeepsTheOldFileOnAFullDisk) {
   EXPECT_THAT(folder.names(), ElementsAre("f"));
 }
 
+// What a second Ctrl-C does: the process ends in its handler.
+TEST(AtomicFile, IsRemovedByWhoEndsTheProcessAtOnce) {
+  const temporary_folder folder;
+  {
+    atomic_file one(folder / "f");
+    one.write("half");
+    atomic_file two(folder / "g");
+    two.commit();
+    remove_unfinished_files();
+    EXPECT_THAT(folder.names(), ElementsAre("g"));
+  }
+  remove_unfinished_files();
+  EXPECT_THAT(folder.names(), ElementsAre("g"));
+  for (int i = 0; i < 100; ++i) { // more than are ever noted at once
+    atomic_file file(folder / "g");
+    file.commit();
+  }
+  atomic_file last(folder / "f");
+  remove_unfinished_files();
+  EXPECT_THAT(folder.names(), ElementsAre("g"));
+}
+
 } // namespace
 } // namespace penstock
