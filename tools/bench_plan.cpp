@@ -1,13 +1,16 @@
 // How well plans predict runs: profiles each model on this machine, predicts, runs, and compares step times and memory;
-// or measures every cut of a model in two and says how far from the best the planner's choice is.
+// or measures every cut of a model in two and says how far from the best the planner's choice is; or what --plan auto
+// takes against six fixed plans.
 #include "actors/profiler/measure_machine.hpp"
 #include "actors/profiler/profile_model.hpp"
 #include "actors/trainer.hpp"
 #include "apps/data/data.hpp"
 #include "apps/models/registry.hpp"
 #include "apps/runner/apply_plan.hpp"
+#include "apps/runner/exit_codes.hpp"
 #include "kernels/usable_cores.hpp"
 #include "planner/explore/explore.hpp"
+#include "tools/bench_plan_auto.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -198,9 +201,14 @@ void measure_cuts(const std::string& name, std::int64_t steps, int rounds) {
 } // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "auto") == 0)
+    return apps::run_guarded("bench_plan auto",
+                             [&] { return tools::bench_plan_auto(std::vector<std::string>(argv + 2, argv + argc)); });
   const bool cuts = argc > 1 && std::strcmp(argv[1], "cuts") == 0;
   if (argc < 2 || (!cuts && std::strcmp(argv[1], "predict") != 0)) {
-    std::fputs("usage: bench_plan predict [STEPS [ROUNDS [MODEL...]]] | cuts [STEPS [ROUNDS [MODEL...]]]\n", stderr);
+    std::fputs(
+        "usage: bench_plan predict [STEPS [ROUNDS [MODEL...]]] | cuts [STEPS [ROUNDS [MODEL...]]] | auto [--help]\n",
+        stderr);
     return 2;
   }
   const std::int64_t steps = argc > 2 ? std::atoll(argv[2]) : 12;

@@ -75,8 +75,8 @@ texts surroundings_of(const app_job& job, const app_options& o) {
   return all;
 }
 
-std::string milliseconds(double seconds) {
-  return fmt::format("{:.3g} ms", 1e3 * seconds);
+std::string step_text(double seconds) {
+  return seconds < 1 ? fmt::format("{:.3g} ms", 1e3 * seconds) : fmt::format("{:.3g} s", seconds);
 }
 
 // Simpler ones first: what runs without a plan, then fewer workers.
@@ -101,9 +101,9 @@ std::vector<contender> contenders_of(found_plans& found) {
 
 std::string trial_line(const contender& c) {
   const auto [least, most] = std::minmax_element(c.seconds.begin(), c.seconds.end());
-  auto text = fmt::format("  {}: {} a step as run", plan_line(c.plan), milliseconds(c.median()));
-  if (c.seconds.size() > 1) text += fmt::format(" ({:.3g} to {:.3g})", 1e3 * *least, 1e3 * *most);
-  if (c.plan.predicted) text += fmt::format(", {} predicted", milliseconds(c.plan.predicted->step_seconds));
+  auto text = fmt::format("  {}: {} a step as run", plan_line(c.plan), step_text(c.median()));
+  if (c.seconds.size() > 1) text += fmt::format(" ({} to {})", step_text(*least), step_text(*most));
+  if (c.plan.predicted) text += fmt::format(", {} predicted", step_text(c.plan.predicted->step_seconds));
   return text + (c.is_out ? ", given up as slower" : "");
 }
 
@@ -120,10 +120,10 @@ planner::plan take(const std::vector<contender>& all, const std::optional<planne
   std::string rows;
   for (const auto& c : all)
     if (!c.seconds.empty())
-      rows += fmt::format("{}{}: {}", rows.empty() ? "" : "; ", plan_line(c.plan), milliseconds(c.median()));
+      rows += fmt::format("{}{}: {}", rows.empty() ? "" : "; ", plan_line(c.plan), step_text(c.median()));
   taken.plan.inputs["tried"] = rows.substr(0, 4000);
   const auto tried = std::count_if(all.begin(), all.end(), [](const auto& c) { return !c.seconds.empty(); });
-  auto reason = fmt::format("fastest of {} that were run: {} a step", tried, milliseconds(taken.median()));
+  auto reason = fmt::format("fastest of {} that were run: {} a step", tried, step_text(taken.median()));
   if (plain && winner == 0 && tried > 1) reason += "; the others gain nothing on it";
   if (plain && winner > 0)
     reason += fmt::format(", {:.3g} times as fast as {} without a plan", all.front().median() / taken.median(),

@@ -34,7 +34,7 @@ struct limits {
 limits limits_of(double step_seconds) {
   limits l;
   l.rounds = step_seconds < 0.1 ? 5 : 3;
-  l.turn_seconds = std::clamp(8 * step_seconds, 0.15, 0.75);
+  l.turn_seconds = std::clamp(8 * step_seconds, 0.25, 0.75);
   l.seconds = std::clamp(60 * step_seconds, 20.0, 90.0);
   return l;
 }
@@ -169,7 +169,7 @@ void drop_slower(std::vector<contender>& all) {
     if (&c == leader || c.seconds.empty()) continue;
     const auto best = *std::min_element(c.seconds.begin(), c.seconds.end());
     const auto rounds = c.seconds.size();
-    if (best > worst * (rounds > 2 ? 1.1 : rounds > 1 ? 1.25 : 2.5)) c.is_out = true;
+    if (best > worst * (rounds > 3 ? 1.1 : rounds > 2 ? 1.25 : rounds > 1 ? 2 : 10)) c.is_out = true;
   }
 }
 

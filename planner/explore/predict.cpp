@@ -2,6 +2,7 @@
 #include "planner/explore/predict.hpp"
 
 #include "planner/explore/pins.hpp"
+#include "planner/explore/settings.hpp"
 #include "planner/explore/streaming.hpp"
 
 #include <algorithm>
@@ -63,7 +64,29 @@ double mean_over_minibatch(const std::vector<double>& values, const plan& p) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(p.microbatches);
 }
 
-/// The whole model on the device of the cluster that is fastest with it, one minibatch at a time.
+/// One device alone, as its best plan is played: a streaming device reads its weights for every micro-batch and may
+/// keep small ones on its chip, so there M matters, and so does recomputation.
+double alone_seconds(plan alone, const profile& of, const cluster& c, bool streams) {
+  if (!streams) {
+    const auto costs = machine_of(alone, of, c).stages.front();
+    return costs.forward_seconds.front() + costs.backward_seconds.front() + costs.update_seconds;
+  }
+  auto least = std::numeric_limits<double>::infinity();
+  alone.schedule = "1f1b";
+  alone.stages.front().in_flight = 1;
+  for (const int m : microbatches_worth_trying(of, alone.batch, 0))
+    for (const bool recompute : {false, true}) {
+      alone.microbatches = m;
+      alone.stages.front().recompute = recompute;
+      const auto plain = machine_of(alone, of, c);
+      auto played = plain;
+      stream_through(played, c, {1}, m);
+      least = std::min({least, play(alone, played).step_seconds, estimate_fbp(plain, c, m).seconds});
+    }
+  return least;
+}
+
+/// The whole model on the device of the cluster that is fastest with it.
 double one_device_seconds(const plan& p, const profile& of, const cluster& c) {
   auto least = std::numeric_limits<double>::infinity();
   for (const auto& type : c.devices) {
@@ -73,8 +96,7 @@ double one_device_seconds(const plan& p, const profile& of, const cluster& c) {
     alone.stages = {{.first_layer = p.stages.front().first_layer,
                      .last_layer = p.stages.back().last_layer,
                      .devices = {type.name + ":0"}}};
-    const auto costs = machine_of(alone, of, c).stages.front();
-    least = std::min(least, costs.forward_seconds.front() + costs.backward_seconds.front() + costs.update_seconds);
+    least = std::min(least, alone_seconds(std::move(alone), of, c, type.streaming.has_value()));
   }
   return least;
 }

@@ -33,16 +33,20 @@ std::vector<int> microbatch_counts(const profile& p, const plan_request& request
     return given.empty() || std::count(given.begin(), given.end(), 1) > 0 ? std::vector{1} : std::vector<int>{};
   }
   if (!request.microbatches.empty()) return request.microbatches;
-  std::vector<int> counts;
-  const auto batch = static_cast<double>(fixed.batch);
-  for (std::int64_t m = 1;
-       m <= std::min(fixed.batch, most_microbatches) && batch / static_cast<double>(m) >= least_samples_of(p); m *= 2)
-    if (trains_on(p, fixed.batch, request.last_batch, m)) counts.push_back(static_cast<int>(m));
-  if (counts.empty()) counts.push_back(1);
-  return counts;
+  return microbatches_worth_trying(p, fixed.batch, request.last_batch);
 }
 
 } // namespace
+
+std::vector<int> microbatches_worth_trying(const profile& p, std::int64_t batch, std::int64_t last_batch) {
+  std::vector<int> counts;
+  const auto samples = static_cast<double>(batch);
+  for (std::int64_t m = 1;
+       m <= std::min(batch, most_microbatches) && samples / static_cast<double>(m) >= least_samples_of(p); m *= 2)
+    if (trains_on(p, batch, last_batch, m)) counts.push_back(static_cast<int>(m));
+  if (counts.empty()) counts.push_back(1);
+  return counts;
+}
 
 search_request charges_of(const std::string& schedule, int microbatches, const plan_request& request) {
   const auto& preset = preset_of(schedule);

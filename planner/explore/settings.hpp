@@ -22,6 +22,10 @@ struct setting {
 /// micro-batches of one replica.
 std::vector<setting> settings_of(const profile& p, const plan_request& request, const pins& fixed);
 
+/// Powers of two, at most 1024, into which a batch may be split so that no micro-batch is smaller than half of the
+/// least measured size nor than what the model trains on; 1 where none is.
+std::vector<int> microbatches_worth_trying(const profile& p, std::int64_t batch, std::int64_t last_batch);
+
 /// How a schedule's updates, versions and gradients are charged (DESIGN section 2's table).
 search_request charges_of(const std::string& schedule, int microbatches, const plan_request& request);
 

@@ -33,8 +33,8 @@ struct stage_prediction {
 };
 
 struct prediction {
-  double step_seconds = 0; ///< one minibatch through the whole pipeline in steady state
-  double speedup_over_one_device = 0;
+  double step_seconds = 0;                      ///< one minibatch through the whole pipeline in steady state
+  double speedup_over_one_device = 0;           ///< over the best device's simulated plan of the whole model
   double bubble = 0;                            ///< 1 - busy, mean over workers
   double bytes_per_minibatch = 0;               ///< sent between devices
   double data_parallel_bytes_per_minibatch = 0; ///< what pure data parallelism over as many devices would send

@@ -49,9 +49,11 @@ TEST(PlanTrials, TakeNoneThatWasNotRun) {
 }
 
 TEST(PlanTrials, GiveUpOnlyWhatIsClearlySlower) {
-  EXPECT_THAT(given_up(with({{1.0}, {2.4}, {2.6}})), ElementsAre(false, false, true));
-  EXPECT_THAT(given_up(with({{1.0, 1.1}, {1.3, 1.2}, {1.5, 1.4}})), ElementsAre(false, false, true));
-  EXPECT_THAT(given_up(with({{1.0, 1.0, 1.0}, {1.2, 1.05, 1.2}, {1.2, 1.2, 1.2}})), ElementsAre(false, false, true))
+  EXPECT_THAT(given_up(with({{1.0}, {9.0}, {11.0}})), ElementsAre(false, false, true));
+  EXPECT_THAT(given_up(with({{1.0, 1.1}, {2.1, 2.5}, {2.4, 2.3}})), ElementsAre(false, false, true));
+  EXPECT_THAT(given_up(with({{1.0, 1.0, 1.0}, {1.2, 1.3, 1.3}, {1.3, 1.3, 1.3}})), ElementsAre(false, false, true));
+  EXPECT_THAT(given_up(with({{1, 1, 1, 1}, {1.2, 1.05, 1.2, 1.2}, {1.2, 1.2, 1.2, 1.2}})),
+              ElementsAre(false, false, true))
       << "one good round may be the truth";
   EXPECT_THAT(given_up(with({{9.0, 1.0, 1.0}, {1.2, 1.2, 1.2}})), ElementsAre(false, false))
       << "a leader that was disturbed gives nobody up";

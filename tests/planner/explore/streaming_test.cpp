@@ -1,4 +1,5 @@
 // FPGA-like devices: times by operations, what fits on the chip, and the schedules that stream.
+#include "planner/explore/explore.hpp"
 #include "planner/explore/streaming.hpp"
 #include "tests/planner/explore/profiles.hpp"
 
@@ -110,6 +111,76 @@ TEST(Streaming, FbpAsksForLessBandwidthThanTheBursts) {
   EXPECT_DOUBLE_EQ(m.stages[0].forward_seconds[0], 2.9);
   EXPECT_EQ(estimate_fbp(balanced(2, 4e9), c, 10).slowest_stage, 0);
   EXPECT_DOUBLE_EQ(estimate_fbp(balanced(2, 4e9), c, 1).seconds, 2 * 4 + 2 * 3.0);
+}
+
+/// ResNet-50 as PipeDream measured it, its operations in proportion to the times: 8.2 G a sample.
+profile resnet50_by_operations(std::int64_t samples) {
+  auto p = published_profile("resnet50", samples);
+  double seconds = 0;
+  for (const auto& c : p.measurements.front().layers)
+    seconds += c.forward_seconds;
+  for (std::size_t l = 0; l < p.layers.size(); ++l)
+    p.layers[l].forward_flops = 8.2e9 * p.measurements.front().layers[l].forward_seconds / seconds;
+  auto one = p.measurements.front(); // for micro-batches of a sample
+  one.samples = 1;
+  p.measurements.push_back(one);
+  return p;
+}
+
+/// VU29P boards with so much on their chips.
+cluster large_boards(int count, double on_chip_bytes) {
+  return boards(count,
+                {.multipliers = 12288,
+                 .clock_hz = 200e6,
+                 .efficiency = 0.8,
+                 .on_chip_bytes = on_chip_bytes,
+                 .memory_bytes_per_s = 38e9},
+                1e15);
+}
+
+TEST(Streaming, ResNet50OnChipTakesBaPipesTimes) {
+  constexpr int batch = 32, microbatches = 32, stages = 4;
+  const auto p = resnet50_by_operations(batch);
+  const auto c = large_boards(stages, 1e15);
+  const double whole = 3 * 8.2e9 / 2 / (12288 * 200e6 * 0.8); // F + B of a sample, B = 2 F
+  auto best = make_plan(p, c,
+                        {.batch = batch,
+                         .schedules = {"fbp-as"},
+                         .microbatches = {microbatches},
+                         .stages = stages,
+                         .replicas = {1, 1, 1, 1},
+                         .allow_recompute = false});
+  double longest = 0, sum = 0;
+  for (const auto& s : best.predicted->stages) {
+    longest = std::max(longest, s.forward_seconds + s.backward_seconds);
+    sum += s.forward_seconds + s.backward_seconds;
+  }
+  EXPECT_NEAR(sum, whole, 1e-9);
+  // (M + 2 N - 1) (F + B); where stages differ, 2 of each to fill and drain and M - 1 of the longest.
+  EXPECT_NEAR(best.predicted->step_seconds, 2 * sum + (microbatches - 1) * longest, 1e-9);
+  const auto balanced = (microbatches + 2 * stages - 1) * whole / stages;
+  EXPECT_NEAR(best.predicted->step_seconds, balanced, 0.1 * balanced);
+  EXPECT_NEAR(best.predicted->speedup_over_one_device, batch * whole / best.predicted->step_seconds, 1e-6);
+  EXPECT_NEAR(best.predicted->speedup_over_one_device, 3.246, 0.001);
+  best.schedule = "1f1b"; // 1F1B-AS: (M + N - 1) (F + B)
+  for (auto& stage : best.stages)
+    stage.in_flight = 0;
+  const auto bursts = predict(best, p, c);
+  EXPECT_NEAR(bursts.predicted->step_seconds, sum + (microbatches - 1) * longest, 0.02 * sum * microbatches);
+  EXPECT_LT(bursts.predicted->step_seconds, best.predicted->step_seconds);
+}
+
+TEST(Streaming, OneDeviceIsItsBestSimulatedPlanEverywhere) {
+  const auto p = resnet50_by_operations(16);
+  for (const double on_chip : {43e6, 1e15}) { // weights are read again and again, or never
+    const auto c = large_boards(3, on_chip);
+    const auto alone = make_plan(p, c, {.batch = 16, .devices = 1});
+    const auto& predicted = *alone.predicted;
+    EXPECT_NEAR(predicted.speedup_over_one_device, 1, 1e-6) << on_chip;
+    for (const auto& row : alone.considered)
+      EXPECT_LE(predicted.step_seconds * predicted.speedup_over_one_device / row.step_seconds, 1 + 1e-6) << row.text;
+    EXPECT_GE(make_plan(p, c, {.batch = 16}).predicted->speedup_over_one_device, 1) << on_chip;
+  }
 }
 
 } // namespace
