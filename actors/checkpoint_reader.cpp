@@ -187,7 +187,8 @@ bool has_checkpoint(const fs::path& dir) {
 
 saved_run read_checkpoint(const checkpoint_position& wanted, const model& net, const fs::path& dir, memory_pool& pool) {
   if (!has_checkpoint(dir))
-    throw usage_error("[checkpoint] " + dir.string() + " has no complete checkpoint to resume from");
+    throw usage_error("[checkpoint] " + dir.string() +
+                      " has no complete checkpoint to resume from (--resume auto begins a run where there is none)");
   for (auto latest = read_pointer(dir);;) {
     try {
       return read_run(latest, wanted, net, dir, pool);

@@ -2,17 +2,10 @@
 #include "actors/sample_needs.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/text_table.hpp"
 #include "planner/schedule.hpp"
 
 namespace penstock::actors {
-
-namespace {
-
-std::string counted(std::int64_t n, const std::string& word) {
-  return std::to_string(n) + " " + word + (n == 1 ? "" : "s");
-}
-
-} // namespace
 
 void require_whole_minibatch(const run_options& options, std::int64_t samples) {
   if (options.last == last_batch::drop && samples < options.batch)

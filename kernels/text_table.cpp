@@ -176,6 +176,30 @@ std::string lay_out_table(std::vector<std::vector<std::string>> rows, const tabl
   return lay_out_in_parts(rows, w, layout);
 }
 
+std::string counted(std::int64_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : noun.ends_with("ch") ? "es" : "s");
+}
+
+std::string fold_lines(const std::string& lines, std::size_t columns) {
+  if (columns == 0) return lines;
+  constexpr std::size_t indent = 2;
+  std::string text;
+  for (std::size_t from = 0; from < lines.size();) {
+    const auto end = std::min(lines.find('\n', from), lines.size());
+    std::size_t used = 0;
+    while (end - from > columns - used) {
+      auto cut = lines.rfind(' ', from + columns - used);
+      if (cut == std::string::npos || cut <= from) cut = from + columns - used;
+      text.append(used, ' ').append(lines, from, cut - from).append("\n");
+      from = lines[cut] == ' ' ? cut + 1 : cut;
+      used = std::min(indent, columns - 1);
+    }
+    text.append(used, ' ').append(lines, from, end - from).append("\n");
+    from = end + 1;
+  }
+  return text;
+}
+
 std::size_t output_columns() {
   if (::isatty(STDOUT_FILENO) != 1) return 0;
   constexpr std::size_t usual = 80;

@@ -22,6 +22,12 @@ struct table_layout {
 /// each beginning with the first column. Nothing is left out. A character is taken to be one column wide.
 std::string lay_out_table(std::vector<std::vector<std::string>> rows, const table_layout& layout);
 
+/// "1 stage", "2 stages", "2 minibatches".
+std::string counted(std::int64_t count, const std::string& noun);
+
+/// Lines broken at blanks where they are longer than `columns` (0: not at all), what follows set in by two; each ends.
+std::string fold_lines(const std::string& lines, std::size_t columns);
+
 /// How wide a line of standard output may be: the terminal's columns, 0 where it is none.
 std::size_t output_columns();
 

@@ -2,6 +2,7 @@
 #include "tools/plan_text.hpp"
 
 #include "apps/runner/text_table.hpp"
+#include "kernels/text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -38,10 +39,7 @@ std::string list_text(const std::vector<std::int64_t>& values) {
   return text;
 }
 
-std::string shortened(const std::string& text) {
-  constexpr std::size_t most = 56;
-  return text.size() <= most ? text : text.substr(0, most - 3) + "...";
-}
+constexpr std::size_t most_of_stages = 80; // characters; of longer ones the middle is left out
 
 std::vector<std::int64_t> in_flight_of(const planner::plan& p) {
   std::vector<std::int64_t> in_flight;
@@ -99,8 +97,8 @@ std::string describe_plan(const planner::plan& p) {
   }
   if (!p.reason.empty()) text += p.reason + "\n";
   if (p.runner_up)
-    text += "runner-up: " + shortened(p.runner_up->text) + ", " + p.runner_up->schedule + ", " +
-            seconds_text(p.runner_up->step_seconds) +
+    text += "runner-up: " + shortened(p.runner_up->text, most_of_stages) + ", " + p.runner_up->schedule +
+            ", M = " + std::to_string(p.runner_up->microbatches) + ", " + seconds_text(p.runner_up->step_seconds) +
             (p.runner_up->rejected.empty() ? "" : ": " + p.runner_up->rejected) + "\n";
   return text + "\n" + stage_table(p);
 }
@@ -111,8 +109,9 @@ std::string explain_plan(const planner::plan& p) {
   const auto one_device = p.predicted ? p.predicted->step_seconds * p.predicted->speedup_over_one_device : 0;
   for (const auto& c : p.considered) {
     const bool ran = c.step_seconds > 0; // else it was refused before it was simulated
-    rows.push_back({std::to_string(rows.size()), shortened(c.text), c.schedule, std::to_string(c.microbatches),
-                    list_text(c.in_flight), c.recompute ? "yes" : "no", ran ? seconds_text(c.step_seconds) : "-",
+    rows.push_back({std::to_string(rows.size()), shortened(c.text, most_of_stages), c.schedule,
+                    std::to_string(c.microbatches), list_text(c.in_flight), c.recompute ? "yes" : "no",
+                    ran ? seconds_text(c.step_seconds) : "-",
                     ran && one_device > 0 ? times_text(one_device / c.step_seconds) : "-", bytes_text(c.peak_bytes),
                     ran ? apps::percent_text(c.bubble, 1) : "-", bytes_text(c.bytes_per_minibatch),
                     apps::percent_text(c.bytes_per_minibatch, c.data_parallel_bytes_per_minibatch),

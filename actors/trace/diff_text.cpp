@@ -1,5 +1,6 @@
 // The difference as tables for people and as JSON for programs.
 #include "actors/trace/diff.hpp"
+#include "actors/trace/summary.hpp"
 #include "actors/trace/table.hpp"
 
 #include <nlohmann/json.hpp>
@@ -31,11 +32,7 @@ void add_share(std::vector<table_row>& rows, table_row names, const compared& c)
 }
 
 std::string describe(const trace_file& file) {
-  const auto& h = file.header;
-  std::string text = h.model + ", schedule " + h.schedule;
-  text += format(", %zu stages, micro-batches per minibatch: %d", h.replicas.size(), h.microbatches);
-  if (h.minibatches >= 0)
-    text += ", " + std::to_string(h.minibatches - std::max<std::int64_t>(0, h.first_minibatch)) + " minibatches";
+  auto text = run_text(file.header);
   if (!file.complete()) text += ", incomplete: " + file.missing;
   return text + "\n";
 }

@@ -68,6 +68,9 @@ std::vector<time_section> steady_sections(const trace_header& header, const std:
 
 trace_summary summarize(const trace_file& file);
 
+/// "lenet, schedule gpipe, 2 stages, 4 micro-batches a minibatch, 60 minibatches".
+std::string run_text(const trace_header& header);
+
 std::string to_text(const trace_summary& summary, const trace_file& file);
 /// One JSON object, indented.
 std::string to_json(const trace_summary& summary, const trace_file& file);

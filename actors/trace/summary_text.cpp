@@ -1,8 +1,10 @@
 // The summary as tables and sentences for people.
 #include "actors/trace/summary.hpp"
 #include "actors/trace/table.hpp"
+#include "kernels/text_table.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -149,9 +151,9 @@ std::string source_line(const trace_summary& s) {
 std::string rank_line(const trace_header& header) {
   if (rank_count(header) == 0) return {};
   const std::set<std::string> hosts(header.hosts.begin(), header.hosts.end());
-  std::string text = header.rank < 0 ? format("%d ranks", rank_count(header))
+  std::string text = header.rank < 0 ? counted(rank_count(header), "rank")
                                      : format("rank %d of %d alone", header.rank, rank_count(header));
-  if (!hosts.empty()) text += format(" on %zu hosts", hosts.size());
+  if (!hosts.empty()) text += " on " + counted(std::ssize(hosts), "host");
   text += '\n';
   if (header.clock_conflict_ns > 0)
     text += format("their clocks disagree by up to %.1f us", static_cast<double>(header.clock_conflict_ns) * 1e-3) +
@@ -161,15 +163,17 @@ std::string rank_line(const trace_header& header) {
 
 } // namespace
 
+std::string run_text(const trace_header& h) {
+  auto text = h.model + ", schedule " + h.schedule + ", " + counted(std::ssize(h.replicas), "stage") + ", " +
+              counted(h.microbatches, "micro-batch") + " a minibatch";
+  if (h.minibatches >= 0)
+    text += ", " + counted(h.minibatches - std::max<std::int64_t>(0, h.first_minibatch), "minibatch");
+  return text;
+}
+
 std::string to_text(const trace_summary& s, const trace_file& file) {
   const auto& h = file.header;
-  std::string text = h.model;
-  text += ", schedule " + h.schedule;
-  text += format(", %zu stages, micro-batches per minibatch: %d", h.replicas.size(), h.microbatches);
-  if (h.minibatches >= 0)
-    text += format(", %lld minibatches",
-                   static_cast<long long>(h.minibatches - std::max<std::int64_t>(0, h.first_minibatch)));
-  text += '\n';
+  auto text = run_text(h) + "\n";
   if (!file.complete()) text.append("the trace is incomplete: ").append(file.missing).append("\n");
   text += rank_line(h) + step_line(s);
   text += format("%.3f s of training; ", s.run_seconds);

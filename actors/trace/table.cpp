@@ -12,24 +12,7 @@ std::string percent(double share) {
 }
 
 std::string prose(const std::string& lines) {
-  const auto columns = output_columns();
-  if (columns == 0) return lines;
-  constexpr std::size_t indent = 2;
-  std::string text;
-  for (std::size_t from = 0; from < lines.size();) {
-    const auto end = std::min(lines.find('\n', from), lines.size());
-    std::size_t used = 0;
-    while (end - from > columns - used) {
-      auto cut = lines.rfind(' ', from + columns - used);
-      if (cut == std::string::npos || cut <= from) cut = from + columns - used;
-      text.append(used, ' ').append(lines, from, cut - from).append("\n");
-      from = lines[cut] == ' ' ? cut + 1 : cut;
-      used = std::min(indent, columns - 1);
-    }
-    text.append(used, ' ').append(lines, from, end - from).append("\n");
-    from = end + 1;
-  }
-  return text;
+  return fold_lines(lines, output_columns());
 }
 
 std::string table(const std::vector<table_row>& rows, std::size_t left, last_column last) {

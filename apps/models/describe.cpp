@@ -67,9 +67,11 @@ std::string describe_models() {
                     giga(forward_flops(network)), entry->summary});
   }
   return lay_out_table(rows, {{left, right, right, right, right, right, left}, "", output_columns()}) +
-         "Image: default size in pixels; least: smallest size; GFLOP: forward pass of one image at the default size,\n"
-         "a multiply-add counting two. Parameters with " +
-         std::to_string(model_options{}.classes) + " classes.\n";
+         fold_lines(
+             "Image: default size in pixels; least: smallest size; GFLOP: forward pass of one image at the default "
+             "size, a multiply-add counting two. Parameters with " +
+                 std::to_string(model_options{}.classes) + " classes.\n",
+             output_columns());
 }
 
 std::string describe_model(const model& network) {

@@ -170,6 +170,14 @@ bool is_known_to_all(bool here, const app_job* job) {
   return job->ranks().control.broadcast("plan is known", here ? "yes" : "no", job->ranks().patience) == "yes";
 }
 
+// The first few: each size of micro-batch may have several.
+std::string some_of(std::span<const std::string> doubts) {
+  constexpr std::size_t most = 3;
+  const auto shown = std::min(doubts.size(), most);
+  const auto rest = doubts.size() - shown;
+  return join(doubts.first(shown), "; ") + (rest > 0 ? "; and " + std::to_string(rest) + " more" : "");
+}
+
 } // namespace
 
 std::optional<planner::plan> choose_plan(const app_options& options, const std::shared_ptr<const model>& net,
@@ -188,7 +196,7 @@ std::optional<planner::plan> choose_plan(const app_options& options, const std::
   part_teller teller(say);
   auto found = search_plans(options, net, model_description, job, teller, say);
   if (!found.doubts.empty())
-    say("the profile contradicts itself, perhaps because something else runs here: " + join(found.doubts, "; "));
+    say("the profile contradicts itself, perhaps because something else runs here: " + some_of(found.doubts));
   auto all = decides ? contenders_of(found) : std::vector<contender>();
   if (job != nullptr) job->ranks().control.doing("trying plans");
   try_contenders(all, options, net, job, teller);

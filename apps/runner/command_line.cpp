@@ -4,6 +4,7 @@
 #include "apps/runner/peer_options.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
+#include "kernels/text_table.hpp"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -41,6 +42,23 @@ std::string range_text(double least, double most) {
   return most < without_limit ? "a number from " + number_text(least) + " to " + number_text(most)
                               : "a number of at least " + number_text(least);
 }
+
+constexpr std::size_t names_width = 34; // of --help's options, behind which their texts stand
+
+// CLI11's help, its texts broken to fit the terminal. CLI11 sets in what follows a line's end.
+class fitted_help : public CLI::Formatter {
+public:
+  fitted_help() { column_width(names_width); }
+
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const auto columns = output_columns();
+    constexpr std::size_t least = 20; // a narrower column is no help
+    auto text = fold_lines(CLI::Formatter::make_option_desc(option) + "\n",
+                           columns == 0 ? 0 : std::max(columns, names_width + least) - names_width);
+    text.pop_back();
+    return text;
+  }
+};
 
 // "-n,--np" goes by its long name.
 std::string long_name(const std::string& option) {
@@ -172,7 +190,7 @@ command_line::command_line(std::string program, std::string description) : self_
   self_->app.name(std::move(program));
   self_->app.description(std::move(description));
   self_->app.allow_extras();
-  self_->app.get_formatter()->column_width(34);
+  self_->app.formatter(std::make_shared<fitted_help>());
   self_->app.set_help_flag("-h,--help", "This text")->group("Help");
   self_->app.set_version_flag("-V,--version", version, "Penstock's version")->group("Help");
 }
@@ -298,7 +316,7 @@ std::string command_line::help_text() const {
   auto text = self_->app.help();
   for (auto at = text.find("\n\n\n"); at != std::string::npos; at = text.find("\n\n\n", at))
     text.erase(at, 1);
-  return text;
+  return fold_lines(text, output_columns());
 }
 
 bool command_line::given(const std::string& option) const {

@@ -281,10 +281,10 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
   declare_on_loss(line, o.job);
   declare_training(line, o, t);
   declare_outputs(line, o, t);
-  line.footer("The processes of a job share a secret: PENSTOCK_SECRET, or a file named by PENSTOCK_SECRET_FILE; "
-              "`penstock launch`\n"
-              "makes one. Rank 0 reads what --weights, --plan and --checkpoint name, for all of them.\n"
-              "Exit codes: 0 done, 1 failed, 2 usage, 130 SIGINT, 143 SIGTERM. SIGUSR1 checkpoints and goes on.\n");
+  line.footer(
+      "The processes of a job share a secret: PENSTOCK_SECRET, or a file named by PENSTOCK_SECRET_FILE; "
+      "`penstock launch` makes one. Rank 0 reads what --weights, --plan and --checkpoint name, for all of them.\n"
+      "Exit codes: 0 done, 1 failed, 2 usage, 130 SIGINT, 143 SIGTERM. SIGUSR1 checkpoints and goes on.\n");
   if (!line.parse(arguments)) {
     help = line.help_text();
     return std::nullopt;

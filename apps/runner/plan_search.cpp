@@ -215,8 +215,9 @@ std::optional<planner::plan> plain_plan(const app_options& o, const model& net, 
 
 // The best of all numbers of workers, the best of each shape first.
 std::vector<planner::plan> best_of(std::vector<planner::plan> all, const std::optional<planner::plan>& plain) {
+  const auto step_seconds = [](const planner::plan& p) { return p.predicted.value().step_seconds; };
   std::stable_sort(all.begin(), all.end(),
-                   [](const auto& a, const auto& b) { return a.predicted->step_seconds < b.predicted->step_seconds; });
+                   [&](const auto& a, const auto& b) { return step_seconds(a) < step_seconds(b); });
   std::vector<planner::plan> best, further;
   std::set<std::string> executions, shapes;
   if (plain) executions.insert(execution_of(*plain));

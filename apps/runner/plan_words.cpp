@@ -1,6 +1,7 @@
 // Staleness and minibatches an update follow from the schedule's rules.
 #include "apps/runner/plan_words.hpp"
 
+#include "kernels/text_table.hpp"
 #include "planner/presets.hpp"
 
 #include <fmt/format.h>
@@ -11,10 +12,6 @@
 namespace penstock::apps {
 
 namespace {
-
-std::string counted(std::int64_t count, const std::string& word) {
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
-}
 
 // Most over the stages (DESIGN section 2's table).
 std::int64_t staleness_of(const planner::preset& rules, const planner::schedule& s) {

@@ -21,7 +21,8 @@ std::string ratio_cell(double predicted, double measured) {
 
 std::string prediction_text(const planner::prediction& predicted, const actors::run_summary& measured) {
   if (predicted.stages.size() != measured.stages.size()) return "";
-  std::vector<std::vector<std::string>> rows{{"stage", "forward", "backward", "update", "ratio", "memory", "ratio"}};
+  std::vector<std::vector<std::string>> rows{
+      {"stage", "forward", "backward", "update", "ratio", "memory", "memory ratio"}};
   for (std::size_t i = 0; i < measured.stages.size(); ++i) {
     const auto& p = predicted.stages[i];
     const auto& m = measured.stages[i];

@@ -2,6 +2,7 @@
 #include "apps/runner/summary_text.hpp"
 
 #include "apps/runner/text_table.hpp"
+#include "kernels/text_table.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -53,7 +54,7 @@ std::string result_line(const actors::run_summary& s, const app_options& o) {
                        rate_text(rate));
   }
   const bool is_whole = s.end == actors::run_end::finished;
-  auto text = is_whole ? fmt::format("done: {} steps", s.steps)
+  auto text = is_whole ? "done: " + counted(s.steps, "step")
                        : fmt::format("interrupted: {} of {} steps", s.steps, s.total_steps);
   if (s.resumed_after > 0) text += fmt::format(", {} of them", s.steps - s.resumed_after);
   return text + fmt::format(" in {}, {} samples/s (steady {}, mean step {:.1f} ms)\n", duration_text(s.seconds),
@@ -65,8 +66,8 @@ std::string work_line(const app_options& o, std::int64_t steps_per_epoch, std::i
   if (run.eval_only)
     return fmt::format("evaluation only, of {} samples, {} at a time\n", test_samples,
                        run.eval_batch > 0 ? run.eval_batch : run.batch);
-  if (run.steps > 0) return fmt::format("{} steps of {} samples\n", run.steps, run.batch);
-  return fmt::format("{} epoch{} of {} steps of {} samples\n", run.epochs, run.epochs == 1 ? "" : "s", steps_per_epoch,
+  if (run.steps > 0) return counted(run.steps, "step") + fmt::format(" of {} samples\n", run.batch);
+  return fmt::format("{} of {} of {} samples\n", counted(run.epochs, "epoch"), counted(steps_per_epoch, "step"),
                      run.batch);
 }
 

@@ -73,10 +73,10 @@ std::optional<launch_options> read_options(std::span<const std::string> argument
             "Seconds that the ranks have to finish and checkpoint after a signal; then they are killed");
   line.whole("--port", options.port, 0, 65535, "Where rank 0 listens [a free one]");
   line.choice("--tag-output", tag, {"yes", "no"}, "Put [rank] before the lines of several ranks");
-  line.footer(
-      "Rank 0's output passes unchanged. SIGINT, SIGTERM and SIGUSR1 reach every rank; a second SIGINT or\n"
-      "SIGTERM kills. The exit code is that of the first rank that failed, 128 + n where signal n ended it; 130 or\n"
-      "143 where SIGINT or SIGTERM to the launcher did.");
+  line.footer("Rank 0's output passes unchanged. SIGINT, SIGTERM and SIGUSR1 reach every rank; the same one within a "
+              "second counts as one, a later one kills.\n"
+              "The exit code is that of the first rank that failed, 128 + n where signal n ended it; 130 or 143 where "
+              "SIGINT or SIGTERM to the launcher did.");
   const bool wants_help =
       std::find(own.begin(), own.end(), "--help") != own.end() || std::find(own.begin(), own.end(), "-h") != own.end();
   if (dashes == arguments.end() && !wants_help)

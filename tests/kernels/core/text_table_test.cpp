@@ -58,6 +58,22 @@ TEST(TextTable, CountsCharactersNotBytes) {
     EXPECT_EQ(line.find("\xbc\n\xbc"), std::string::npos);
 }
 
+TEST(TextTable, OneThingIsNotCountedAsSeveral) {
+  EXPECT_EQ(counted(1, "step"), "1 step");
+  EXPECT_EQ(counted(0, "step"), "0 steps");
+  EXPECT_EQ(counted(1, "micro-batch"), "1 micro-batch");
+  EXPECT_EQ(counted(938, "minibatch"), "938 minibatches");
+}
+
+TEST(TextTable, LinesAreFoldedBetweenWords) {
+  const std::string two = "one two three four\nfive\n";
+  EXPECT_EQ(fold_lines(two, 0), two);
+  EXPECT_EQ(fold_lines(two, 18), two);
+  EXPECT_EQ(fold_lines(two, 10), "one two\n  three\n  four\nfive\n");
+  EXPECT_EQ(fold_lines("a-word-that-is-longer", 8), "a-word-t\n  hat-is\n  -longe\n  r\n");
+  EXPECT_EQ(fold_lines("", 8), "");
+}
+
 std::size_t characters(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
