@@ -107,8 +107,10 @@ std::string trial_line(const contender& c) {
   return text + (c.is_out ? ", given up as slower" : "");
 }
 
-// Takes the fastest, and writes into it how it came to be taken.
-planner::plan take(const std::vector<contender>& all, const std::optional<planner::plan>& plain) {
+// Takes the fastest, and writes into it how it came to be taken. A speed-up that no number of cores explains is not
+// claimed: it goes to the doubts.
+planner::plan take(const std::vector<contender>& all, const std::optional<planner::plan>& plain,
+                   std::vector<std::string>& doubts) {
   if (all.size() == 1) {
     auto only = all.front().plan;
     only.reason = "the only one that keeps what is given";
@@ -125,9 +127,16 @@ planner::plan take(const std::vector<contender>& all, const std::optional<planne
   const auto tried = std::count_if(all.begin(), all.end(), [](const auto& c) { return !c.seconds.empty(); });
   auto reason = fmt::format("fastest of {} that were run: {} a step", tried, step_text(taken.median()));
   if (plain && winner == 0 && tried > 1) reason += "; the others gain nothing on it";
-  if (plain && winner > 0)
-    reason += fmt::format(", {:.3g} times as fast as {} without a plan", all.front().median() / taken.median(),
-                          planner::describe_stages(*plain));
+  if (plain && winner > 0) {
+    const auto ratio = all.front().median() / taken.median();
+    if (ratio <= most_cores(all)) {
+      reason += fmt::format(", {:.3g} times as fast as {} without a plan", ratio, planner::describe_stages(*plain));
+    } else {
+      doubts.push_back(fmt::format("{} without a plan took {:.3g} times as long, more than {} cores explain",
+                                   planner::describe_stages(*plain), ratio, most_cores(all)));
+      reason += "; " + doubts.back() + ": perhaps something else runs here";
+    }
+  }
   taken.plan.inputs["simulated"] = taken.plan.reason;
   taken.plan.reason = reason;
   return std::move(taken.plan);
@@ -154,7 +163,7 @@ planner::plan settle(const std::vector<contender>& all, found_plans& found, cons
                      const app_options& options, const say_line& say) {
   for (const auto& c : all)
     if (!c.seconds.empty()) say(trial_line(c));
-  auto taken = take(all, found.plain);
+  auto taken = take(all, found.plain, found.doubts);
   if (!found.doubts.empty()) taken.inputs[doubt_name] = join(found.doubts, "; ").substr(0, 1000);
   const auto* machines = &found.machines.front();
   for (const auto& c : found.machines)

@@ -159,6 +159,17 @@ int fastest_of(const std::vector<contender>& all) {
   return -1;
 }
 
+int most_cores(const std::vector<contender>& all) {
+  int most = 1;
+  for (const auto& c : all) {
+    int workers = 0;
+    for (const auto& stage : c.plan.stages)
+      workers += stage.replicas;
+    most = std::max(most, workers * std::max(c.plan.threads, 1));
+  }
+  return most;
+}
+
 void drop_slower(std::vector<contender>& all) {
   const contender* leader = nullptr;
   for (const auto& c : all)
@@ -169,6 +180,7 @@ void drop_slower(std::vector<contender>& all) {
     if (&c == leader || c.seconds.empty()) continue;
     const auto best = *std::min_element(c.seconds.begin(), c.seconds.end());
     const auto rounds = c.seconds.size();
+    if (best > leader->median() * 2 * most_cores(all)) continue;
     if (best > worst * (rounds > 3 ? 1.1 : rounds > 2 ? 1.25 : rounds > 1 ? 2 : 10)) c.is_out = true;
   }
 }

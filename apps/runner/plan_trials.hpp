@@ -29,8 +29,12 @@ constexpr double trial_tie = 0.015;
 /// Index of the one to take: the first whose median is within the tie of the least. -1 where none was run.
 int fastest_of(const std::vector<contender>& all);
 
+/// Most cores that one of them computes on: by more it cannot be faster than another. 1 at least.
+int most_cores(const std::vector<contender>& all);
+
 /// Marks those whose best round is worse than the worst of the one with the least median, and clearly so: ten times
-/// after one round, twice after two, by a quarter after three, by a tenth after more.
+/// after one round, twice after two, by a quarter after three, by a tenth after more. By more
+/// than twice what cores explain it was something else that took the time, and it is run on.
 void drop_slower(std::vector<contender>& all);
 
 /// Runs all by turns (A B C A B C ...), three to five rounds within a time that grows with the length of a step, the

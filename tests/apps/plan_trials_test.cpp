@@ -11,10 +11,12 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::vector<contender> with(const std::vector<std::vector<double>>& seconds) {
+std::vector<contender> with(const std::vector<std::vector<double>>& seconds, int workers = 2) {
   std::vector<contender> all;
-  for (const auto& s : seconds)
+  for (const auto& s : seconds) {
     all.push_back({.plan = {}, .seconds = s});
+    all.back().plan.stages.push_back({.first_layer = "f", .last_layer = "l", .replicas = workers});
+  }
   return all;
 }
 
@@ -49,7 +51,7 @@ TEST(PlanTrials, TakeNoneThatWasNotRun) {
 }
 
 TEST(PlanTrials, GiveUpOnlyWhatIsClearlySlower) {
-  EXPECT_THAT(given_up(with({{1.0}, {9.0}, {11.0}})), ElementsAre(false, false, true));
+  EXPECT_THAT(given_up(with({{1.0}, {9.0}, {11.0}}, 8)), ElementsAre(false, false, true));
   EXPECT_THAT(given_up(with({{1.0, 1.1}, {2.1, 2.5}, {2.4, 2.3}})), ElementsAre(false, false, true));
   EXPECT_THAT(given_up(with({{1.0, 1.0, 1.0}, {1.2, 1.3, 1.3}, {1.3, 1.3, 1.3}})), ElementsAre(false, false, true));
   EXPECT_THAT(given_up(with({{1, 1, 1, 1}, {1.2, 1.05, 1.2, 1.2}, {1.2, 1.2, 1.2, 1.2}})),
@@ -57,6 +59,21 @@ TEST(PlanTrials, GiveUpOnlyWhatIsClearlySlower) {
       << "one good round may be the truth";
   EXPECT_THAT(given_up(with({{9.0, 1.0, 1.0}, {1.2, 1.2, 1.2}})), ElementsAre(false, false))
       << "a leader that was disturbed gives nobody up";
+}
+
+TEST(PlanTrials, RunOnWhatIsSlowerThanCoresExplain) {
+  EXPECT_THAT(given_up(with({{9.0, 8.0}, {0.1, 0.1}, {0.3, 0.3}})), ElementsAre(false, false, true))
+      << "what takes 80 times as long was disturbed";
+  EXPECT_THAT(given_up(with({{9.0, 0.15, 0.3}, {0.1, 0.1, 0.1}})), ElementsAre(true, false))
+      << "its best round counts against it";
+  EXPECT_THAT(given_up(with({{9.0}, {0.1}}, 64)), ElementsAre(true, false)) << "64 cores explain 90 times";
+}
+
+TEST(PlanTrials, CountTheCoresOfTheLargest) {
+  EXPECT_EQ(most_cores({}), 1);
+  auto all = with({{1.0}, {1.0}}, 3);
+  all[1].plan.threads = 4;
+  EXPECT_EQ(most_cores(all), 12);
 }
 
 planner::plan plan_with(const std::string& schedule, const std::vector<int>& replicas, int microbatches = 0) {
