@@ -302,7 +302,8 @@ void training_run::checkpoint() {
 }
 
 void training_run::finish() {
-  if (!stopping_ && plan_.options.eval_every >= 0 && evaluated_at_ != done_) evaluate();
+  const bool is_wanted = plan_.options.eval_only || plan_.options.eval_every >= 0;
+  if (!stopping_ && is_wanted && evaluated_at_ != done_) evaluate();
   checkpoint();
   if (writer_) {
     doing("writing a checkpoint");

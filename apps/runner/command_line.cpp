@@ -60,6 +60,11 @@ public:
   }
 };
 
+// A file's name may be any bytes; JSON holds UTF-8 alone.
+std::string json_text(const nlohmann::json& words) {
+  return words.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 // "-n,--np" goes by its long name.
 std::string long_name(const std::string& option) {
   return option.substr(option.rfind(',') + 1);
@@ -212,7 +217,7 @@ void command_line::text(const std::string& option, std::string& value, const std
                         const std::string& help) {
   self_->add(option, placeholder, value, help,
              {nullptr, option, [&value](const std::string& v) { value = v; },
-              [&value] { return value.empty() ? std::string("null") : nlohmann::json(value).dump(); }});
+              [&value] { return value.empty() ? std::string("null") : json_text(value); }});
 }
 
 void command_line::choice(const std::string& option, std::string& value, const std::vector<std::string>& words,
@@ -224,14 +229,14 @@ void command_line::choice(const std::string& option, std::string& value, const s
                         wanted);
     value = word;
   };
-  self_->add(option, "NAME", value, help, {nullptr, option, assign, [&value] { return nlohmann::json(value).dump(); }});
+  self_->add(option, "NAME", value, help, {nullptr, option, assign, [&value] { return json_text(value); }});
 }
 
 void command_line::texts(const std::string& option, std::vector<std::string>& values, const std::string& placeholder,
                          const std::string& help) {
   auto* added = self_->add(option, placeholder, "", help,
                            {nullptr, option, [&values](const std::string& v) { values.push_back(v); },
-                            [&values] { return nlohmann::json(values).dump(); }});
+                            [&values] { return json_text(values); }});
   added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false);
 }
 
@@ -247,9 +252,8 @@ void command_line::optional_choice(const std::string& option, std::string& value
     value = given;
   };
   self_->add(option, "[" + join(std::span(words).subspan(1), "|") + "]", "", help,
-             {nullptr, option, assign,
-              [&value] { return value.empty() ? std::string("null") : nlohmann::json(value).dump(); }, false, true,
-              words.front()});
+             {nullptr, option, assign, [&value] { return value.empty() ? std::string("null") : json_text(value); },
+              false, true, words.front()});
 }
 
 void command_line::off(const std::string& option, bool& value, const std::string& help) {

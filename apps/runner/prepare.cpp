@@ -13,6 +13,7 @@
 #include "apps/runner/place_plan.hpp"
 #include "apps/runner/say.hpp"
 #include "kernels/check.hpp"
+#include "kernels/input_file.hpp"
 #include "kernels/text.hpp"
 #include "kernels/usable_cores.hpp"
 
@@ -68,8 +69,10 @@ void check_stages(const app_options& o, const model& net) {
 
 // Found here and not after the data has been read.
 void check_weights_file(const std::filesystem::path& file) {
-  if (!file.empty() && ::access(file.c_str(), R_OK) != 0)
+  if (file.empty()) return;
+  if (::access(file.c_str(), R_OK) != 0)
     throw error("--weights: cannot read " + file.string() + ": " + std::strerror(errno));
+  of_option("--weights", [&] { const input_file is_regular(file); });
 }
 
 void take_data(const app_options& o, prepared_run& run) {

@@ -84,8 +84,11 @@ TEST_F(CommandLine, AnOptionWithoutNeedOfAValueStandsAloneOrBeforeOneOfItsWords)
   EXPECT_EQ(read({"--resume", "auto", "--quiet"}), "auto");
   EXPECT_EQ(read({"--resume=auto"}), "auto");
   EXPECT_EQ(read({"--resume=auto", "--resume"}), "last");
-  EXPECT_THAT([&] { read({"--resume", "never"}); },
-              testing::ThrowsMessage<usage_error>("--resume: found 'never', wanted auto, or no value"));
+  EXPECT_THAT(
+      [&] {
+        read({"--resume", "never"});
+      },
+      testing::ThrowsMessage<usage_error>("--resume: found 'never', wanted auto, or no value"));
   EXPECT_THROW(read({"--resume="}), usage_error);
 }
 
@@ -200,6 +203,14 @@ TEST_F(CommandLine, ReportsItsSettingsAsJson) {
   for (const auto& s : line_.settings())
     all += s.name + "=" + s.json + ";";
   EXPECT_EQ(all, R"(batch=32;stages=null;rate=0.1;data="a\"b";plugin=[];quiet=true;no-augment=false;)");
+}
+
+TEST_F(CommandLine, ReportsAsJsonWhatIsNoUtf8) {
+  EXPECT_TRUE(parse({"--data", "caf\xe9", "--plugin", "\xff"}));
+  std::string all;
+  for (const auto& s : line_.settings())
+    if (s.name == "data" || s.name == "plugin") all += s.name + "=" + s.json + ";";
+  EXPECT_EQ(all, "data=\"caf\uFFFD\";plugin=[\"\uFFFD\"];");
 }
 
 } // namespace

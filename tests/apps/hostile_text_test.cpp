@@ -84,6 +84,7 @@ TEST_P(HostileText, IsShownHarmlessly) {
     EXPECT_EQ(result.errors.find('\t'), std::string::npos) << h.name;
     if (result.exit_code == 0) continue;
     ASSERT_EQ(result.error_lines().size(), 1U) << h.name << ": " << result.errors;
+    EXPECT_EQ(result.errors.find("exception"), std::string::npos) << h.name << ": " << result.errors;
     EXPECT_LE(result.errors.size(), longest_line) << h.name << ": " << result.errors;
   }
 }

@@ -249,6 +249,32 @@ TEST(EvalOnly, ReportsTheTestSetAndTrainsNothing) {
                                    HasSubstr("test: loss"), testing::Not(HasSubstr("0 samples/s"))));
 }
 
+TEST(EvalOnly, EvaluatesWhateverIsSaidOfTraining) {
+  for (const char* every : {"-1", "0", "7"}) {
+    const auto result = run_process(tiny_lenet({"--eval-only", "--eval-every", every}), patience);
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_THAT(result.output, HasSubstr("done: 16 samples evaluated")) << every;
+  }
+}
+
+TEST(Output, FilesMayHaveNamesOfAnyBytes) {
+  const temporary_folder folder;
+  const std::string name = "caf\xe9\nx"; // Latin-1, and a line end
+  const process_options there{.folder = folder.path()};
+  const auto result = run_process(tiny_lenet({"--checkpoint", name, "--save-weights", name + ".w", "--trace",
+                                              name + ".t", "--metrics", name + ".m", "--save-gradients", name + ".g"}),
+                                  patience, there);
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  for (const char* ending : {"", ".w", ".t", ".m", ".g"})
+    EXPECT_TRUE(std::filesystem::exists(folder / (name + ending))) << ending;
+  const auto again = run_process(tiny_lenet({"--checkpoint", name, "--resume", "--eval-only"}), patience, there);
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+  const auto from = run_process(tiny_lenet({"--weights", name + ".w", "--eval-only"}), patience, there);
+  EXPECT_EQ(from.exit_code, 0) << from.errors;
+  const auto shown = run_process(tiny_lenet({"--weights", name + ".w", "--print-config"}), patience, there);
+  EXPECT_EQ(json::parse(shown.output).at("weights"), "caf\uFFFD\nx.w");
+}
+
 bool has_pseudo_terminals() {
   const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
   const bool usable = master >= 0 && ::grantpt(master) == 0 && ::unlockpt(master) == 0;
