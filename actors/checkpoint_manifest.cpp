@@ -102,9 +102,11 @@ manifest_stage stage_of(const json_value& v, std::size_t stage, std::int64_t ste
   s.first_layer = words(v.at("first_layer"));
   s.layers = count(v.at("layers"), 1, 1'000'000'000);
   s.replicas = static_cast<std::size_t>(count(v.at("replicas"), 1, most_replicas));
-  s.version = count(v.at("version"), 0, step); // a minibatch makes one update at most
+  // A minibatch makes one update at most, and at least one with those of all other replicas.
+  const auto least = step / most_replicas + (step % most_replicas != 0 ? 1 : 0);
   for (const auto& [parameter, updates] : v.at("optimizer_steps").members())
-    s.optimizer_steps[parameter] = count(updates, 0, step);
+    s.optimizer_steps[parameter] = count(updates, least, step);
+  s.version = count(v.at("version"), s.optimizer_steps.empty() ? 0 : least, step);
   return s;
 }
 

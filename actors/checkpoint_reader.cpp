@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 namespace penstock::actors {
 
@@ -81,18 +80,23 @@ stage_snapshot read_stage(manifest_stage& entry, const fs::path& folder, memory_
 
 // Every layer of the model must be in one of the stages, in whatever order its plan had them.
 void check_layers(const checkpoint_manifest& m, const model& net, const fs::path& file) {
-  std::set<std::string> begun;
-  std::int64_t layers = 0;
+  const auto& all = net.layers();
+  std::vector<char> taken(all.size());
   for (const auto& s : m.stages) {
-    const auto& all = net.layers();
-    const bool known = std::any_of(all.begin(), all.end(), [&](const auto& l) { return l.name == s.first_layer; });
-    if (!known || !begun.insert(s.first_layer).second)
-      torn(file, "stage " + std::to_string(&s - m.stages.data()) + " begins at '" + s.first_layer.substr(0, 60) + "'");
-    layers += s.layers;
+    const auto what = "stage " + std::to_string(&s - m.stages.data());
+    const auto first = std::find_if(all.begin(), all.end(), [&](const auto& l) { return l.name == s.first_layer; });
+    if (first == all.end() || taken[static_cast<std::size_t>(first - all.begin())] != 0)
+      torn(file, what + " begins at '" + s.first_layer.substr(0, 60) + "'");
+    if (s.layers > all.end() - first)
+      torn(file, what + " has " + std::to_string(s.layers) + " layers; " + std::to_string(all.end() - first) +
+                     " are left of the model");
+    const auto begin = taken.begin() + (first - all.begin());
+    if (std::count(begin, begin + s.layers, 1) > 0) torn(file, what + " has a layer that is another's, too");
+    std::fill_n(begin, s.layers, char{1});
   }
-  if (layers != std::ssize(net.layers()))
-    torn(file,
-         "its stages have " + std::to_string(layers) + " layers; the model has " + std::to_string(net.layers().size()));
+  const auto held = std::count(taken.begin(), taken.end(), 1);
+  if (held != std::ssize(taken))
+    torn(file, "its stages have " + std::to_string(held) + " layers; the model has " + std::to_string(taken.size()));
 }
 
 void compare(const std::string& what, const std::string& saved, const std::string& wanted, const fs::path& dir) {

@@ -140,6 +140,8 @@ TEST(CheckpointManifest, NumbersThatContradictEachOtherAreRefusedThoughTheDigest
   refused("schedule", [](auto& m) { m.at.schedule = "pipedram"; });
   refused("learning_rate", [](auto& m) { m.at.learning_rate = -1; });
   refused("stages[1].version", [](auto& m) { m.stages[1].version = 21; });
+  refused("stages[1].version", [](auto& m) { m.stages[1].version = 0; });
+  refused("stages[1].optimizer_steps.fc1.bias", [](auto& m) { m.stages[1].optimizer_steps["fc1.bias"] = 0; });
   refused("stages[0].replicas", [](auto& m) { m.stages[0].replicas = 0; });
   refused("stages[0].replicas", [](auto& m) { m.stages[0].replicas = std::size_t{1} << 40; });
   refused("stages[1].layers", [](auto& m) { m.stages[1].layers = 0; });
@@ -147,6 +149,16 @@ TEST(CheckpointManifest, NumbersThatContradictEachOtherAreRefusedThoughTheDigest
   refused("stages[0].file", [](auto& m) { std::swap(m.stages[0], m.stages[1]); });
   refused("optimizer_steps", [](auto& m) { m.stages[0].optimizer_steps["conv1.weight"] = 21; });
   refused("stages", [](auto& m) { m.stages.clear(); });
+}
+
+TEST(CheckpointManifest, AStepThatItsUpdatesCannotHaveReachedIsRefused) {
+  for (const std::int64_t step : {std::int64_t{1'000'000'000}, INT64_MAX}) {
+    auto m = example();
+    m.at.step = m.at.drains.back() = step;
+    EXPECT_THAT(refusal_of(to_text(m), step), HasSubstr("stages[0].optimizer_steps.conv1.weight: found 10, wanted "));
+    m.stages[0].optimizer_steps.clear(); // layers without parameters have no updates to count
+    EXPECT_THAT(refusal_of(to_text(m), step), HasSubstr("stages[1].optimizer_steps.fc1.bias: found 20, wanted "));
+  }
 }
 
 TEST(CheckpointManifest, AMissingADoubledAndAnUnknownMemberAreNamed) {

@@ -1,5 +1,6 @@
 // Checkpoints that are damaged, of another run, or not what they say are refused in one line.
 #include "actors/checkpoint.hpp"
+#include "actors/checkpoint_manifest.hpp"
 #include "kernels/check.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_training.hpp"
@@ -194,6 +195,27 @@ TEST_F(DamagedCheckpoint, PointerToAnOlderOneIsRefusedUnlessAPersonWroteIt) {
   testing_support::write_file(at("run") / "latest", "step-0000000004\n");
   memory_pool pool;
   EXPECT_EQ(read(pool).at.step, 4);
+}
+
+TEST_F(DamagedCheckpoint, StagesThatShareOrLackLayersAreRefusedThoughTheDigestFits) {
+  const auto file = newest_ / "manifest.json";
+  testing_support::write_file(at("run") / "latest", "step-0000000004\n");
+  const auto good = actors::manifest_from_text(read_file(file), file.string(), 4);
+  ASSERT_EQ(good.stages.size(), 2U);
+  const auto refuses = [&](const std::string& why, auto change) {
+    auto m = good;
+    change(m.stages);
+    testing_support::write_file(file, to_text(m));
+    EXPECT_THAT([&] { train_tiny(resuming()); }, ThrowsMessage<error>(HasSubstr(why)));
+  };
+  refuses("stage 1 has a layer that is another's", [](auto& stages) {
+    std::swap(stages[0].first_layer, stages[1].first_layer);
+    stages[0].layers = 1;
+    stages[1].layers = std::ssize(tiny_residual_network()->layers());
+  });
+  refuses("stage 1 begins at", [](auto& stages) { ++stages[0].layers; });
+  refuses("its stages have", [](auto& stages) { --stages[0].layers; });
+  refuses("are left of the model", [](auto& stages) { ++stages[1].layers; });
 }
 
 TEST_F(DamagedCheckpoint, OneThatIsWrittenAgainIsReadable) {
