@@ -30,7 +30,7 @@ model_options checked(const std::string& name, model_options options, std::int64
     throw usage_error(name + ": width " + std::to_string(options.width) + " is not above 0 and at most 16");
   }
   if (!(options.dropout < 1)) {
-    throw usage_error(name + ": dropout rate " + std::to_string(options.dropout) + " is not below 1");
+    throw usage_error(name + ": --dropout " + std::to_string(options.dropout) + " is not below 1");
   }
   return options;
 }

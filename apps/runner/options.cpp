@@ -165,6 +165,7 @@ void check_fit(const app_options& o) {
   if (o.run.microbatches > o.run.batch)
     throw usage_error("--batch: found " + std::to_string(o.run.batch) + ", wanted at least the " +
                       std::to_string(o.run.microbatches) + " of --microbatches");
+  if (o.run.label_smoothing >= 1) throw usage_error("--label-smoothing: found 1, wanted a number below 1");
   if ((o.run.resume || o.resume_auto) && o.run.checkpoint.empty())
     throw usage_error("--resume: wanted --checkpoint DIR with it");
   if (o.run.checkpoint_every > 0 && o.run.checkpoint.empty())

@@ -224,9 +224,9 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   run.inputs.model_options = std::move(description);
   run.inputs.net = std::move(net);
   take_data(o, run);
-  run.inputs.record = {{"--no-augment", o.augment ? "no" : "yes"},
-                       {"digest of some training samples",
-                        actors::sha256_of_text(sampled_digest(run.inputs.train)).substr(0, 12)}};
+  run.inputs.record = {
+      {"--no-augment", o.augment ? "no" : "yes"},
+      {"digest of some training samples", actors::sha256_of_text(sampled_digest(run.inputs.train)).substr(0, 12)}};
   if (job != nullptr) {
     job->ranks().control.doing("comparing model and data with the others");
     compare_ranks(*job, run);

@@ -48,10 +48,12 @@ const std::map<std::string, std::vector<std::string>> by_option{
     {"--cluster", {"nowhere/cluster.toml"}},
     {"--cuts", {"nolayer", "a,,b", ","}},
     {"--data", {"nothing", "idx", "idx:nowhere", "tensors:nowhere", "synthetic:3"}},
+    {"--dropout", {"1", "1.5", "-1", "nan"}},
     {"--forward-time", {"-1", "nan", "inf", "many", "1,,2", "1,2,3,4"}},
     {"--hosts", {",", "a:0", "a:many", "a:99999"}},
     {"--in-flight", {"loose", "1,,2", "0", "-1", "99999999999"}},
     {"--keep-together", {"nolayer", "a..b"}},
+    {"--label-smoothing", {"1", "1.5", "-1", "nan"}},
     {"--latency", {"-1", "nan", "many", "1 lightyear"}},
     {"--lr-schedule", {"cosin", "step", "step:every=0", "cosine,final=nan", "cosine,final", "constant,warmup=-1"}},
     {"--master", {"nowhere", "host:0", "host:99999", ":1"}},
@@ -71,7 +73,7 @@ const std::map<std::string, std::vector<std::string>> by_option{
     {"--ssh", {" "}},
     {"--straggler", {"cpu", "cpu=", "cpu=nan", "nodevice=2"}},
     {"--update-time", {"-1", "nan", "inf", "many", "1,,2", "1,2,3,4"}},
-    {"--weights", {"nowhere.safetensors"}},
+    {"--weights", {"nowhere.safetensors", ".", "/dev/zero"}},
     {"--weights-prefix", {}}, // a word of the file's
 };
 
