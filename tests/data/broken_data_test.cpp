@@ -124,7 +124,7 @@ std::vector<broken_case> broken_idx() {
          fs::remove(f / images);
          fs::create_directory(f / images);
        },
-       "train-images", "not a regular file"},
+       "train-images", "it is a folder"},
       {"PipeForFile",
        [](const auto& f) {
          fs::remove(f / images);
