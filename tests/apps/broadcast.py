@@ -53,7 +53,7 @@ def step_of_checkpoint(folder):
     """0 when there is none."""
     try:
         with open(os.path.join(folder, "c", "latest"), encoding="utf-8") as file:
-            return int(file.read().strip().rsplit("-", 1)[1])
+            return int(file.read().split()[0].rsplit("-", 1)[1])  # "step-N DIGEST"
     except OSError:
         return 0
 
