@@ -96,6 +96,7 @@ std::vector<contender> contenders_of(found_plans& found) {
   if (found.plain) all.push_back({.plan = *found.plain});
   for (auto& p : found.best)
     all.push_back({.plan = std::move(p)});
+  if (found.steady) all.push_back({.plan = *found.steady});
   return all;
 }
 

@@ -21,6 +21,7 @@
 #include <iterator>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace penstock::apps {
 
@@ -213,6 +214,33 @@ std::optional<planner::plan> plain_plan(const app_options& o, const model& net, 
   return p;
 }
 
+// A straight pipeline by the model's own balance with more in flight. A profile taken beside other work cuts where that
+// work was, and no simulation knows stages that are held up by turns, which more in flight makes up for.
+std::optional<planner::plan> steady_plan(const app_options& o, const model& net, planner::plan_request request,
+                                         const found_plans& found) {
+  const auto schedule = o.plan.schedules.size() == 1 ? o.plan.schedules.front() : o.run.schedule;
+  const auto& machine = found.machines.back();
+  const int workers = machine.device_count();
+  const bool is_free = o.plan.stages == 0 && !o.plan.fixes_replicas && o.cuts.empty() && o.plan.keep_together.empty() &&
+                       request.in_flight.empty() && !request.synchronous_only;
+  if (!is_free || schedule != "pipedream" || workers < 2 || std::cmp_less(net.layers().size(), workers))
+    return std::nullopt;
+  request.schedules = {schedule};
+  request.stages = workers;
+  request.replicas.assign(static_cast<std::size_t>(workers), 1);
+  request.in_flight = "double";
+  const auto cuts = actors::balanced_cuts(net, request.replicas);
+  for (std::size_t s = 1; s < cuts.size(); ++s)
+    request.first_layers.push_back(net.layers().at(static_cast<std::size_t>(cuts[s])).name);
+  try {
+    auto p = planner::make_plan(found.measured, machine, request);
+    p.threads = machine.devices.front().threads;
+    return p;
+  } catch (const std::invalid_argument&) {
+    return std::nullopt; // no such plan fits
+  }
+}
+
 // The best of all numbers of workers, the best of each shape first.
 std::vector<planner::plan> best_of(std::vector<planner::plan> all, const std::optional<planner::plan>& plain) {
   const auto step_seconds = [](const planner::plan& p) { return p.predicted.value().step_seconds; };
@@ -250,7 +278,10 @@ void plan_all(const app_options& o, const planner::plan_request& request, const 
         "--plan auto: " +
         refusal.value_or("no plan has the micro-batches that are its schedule's own; --microbatches gives others"));
   found.plain = plain_plan(o, net, request, found);
+  found.steady = steady_plan(o, net, request, found);
   found.best = best_of(std::move(all), found.plain);
+  const auto is_steady = [&](const auto& p) { return execution_of(p) == execution_of(*found.steady); };
+  if (found.steady && std::any_of(found.best.begin(), found.best.end(), is_steady)) found.steady.reset();
 }
 
 // Faster than all its workers together, each as fast as one alone with as many threads.

@@ -22,8 +22,9 @@ struct found_plans {
   planner::profile measured;
   std::vector<planner::cluster> machines; ///< one for each number of workers
   std::optional<planner::plan> plain;     ///< what runs without --plan: one worker, or the shape that is fixed
-  std::vector<planner::plan> best;        ///< by predicted speed, the best of each shape first; the plain one is none
-  std::vector<std::string> doubts;        ///< what no quiet machine would have measured
+  std::optional<planner::plan> steady; ///< a straight pipeline that trusts no profile; where stages are free to choose
+  std::vector<planner::plan> best;     ///< by predicted speed, the best of each shape first; the plain one is none
+  std::vector<std::string> doubts;     ///< what no quiet machine would have measured
 };
 
 /// Measures the model with each number of workers that the machine has cores for (or that the cluster's file names),
