@@ -35,7 +35,7 @@ limits limits_of(double step_seconds) {
   limits l;
   l.rounds = step_seconds < 0.1 ? 5 : 3;
   l.turn_seconds = std::clamp(8 * step_seconds, 0.25, 0.75);
-  l.seconds = std::clamp(60 * step_seconds, 20.0, 90.0);
+  l.seconds = std::clamp(100 * step_seconds, 30.0, 120.0);
   return l;
 }
 
