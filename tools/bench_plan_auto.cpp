@@ -43,7 +43,8 @@ public:
     if (id_ < 0) throw error("cannot start a busy process");
     if (id_ > 0) return;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (volatile unsigned long count = 0;; count = count + 1) {
+    volatile bool goes_on = true;
+    while (goes_on) {
     }
   }
   ~busy_process() {
