@@ -45,8 +45,8 @@ private:
 // Watches the steps go by and asks for the end when there are enough of them.
 class stop_watch final : public run_observer {
 public:
-  stop_watch(const timing_options& how, run_control& control, std::int64_t filling)
-      : how_(how), control_(control), filling_(filling) {}
+  stop_watch(const timing_options& how, run_control& control, std::int64_t unsettled)
+      : how_(how), control_(control), unsettled_(unsettled) {}
 
   void on_step(const step_event& event) override {
     last_ = clock::now();
@@ -54,7 +54,7 @@ public:
     const bool is_time_up = std::chrono::duration<double>(last_ - begun_).count() > how_.most_seconds;
     if (event.step > 1)
       until_now_ = std::chrono::duration<double>(last_ - begun_).count() / static_cast<double>(event.step - 1);
-    if (event.step <= filling_)
+    if (event.step <= unsettled_)
       first_ = last_;
     else
       ++steps_;
@@ -68,7 +68,7 @@ private:
 
   const timing_options& how_;
   run_control& control_;
-  std::int64_t filling_; // steps that do not count
+  std::int64_t unsettled_; // steps that do not count
   std::int64_t steps_ = 0;
   double until_now_ = 0;
   clock::time_point begun_{}, first_{}, last_{};
@@ -90,11 +90,16 @@ void leave_out_the_rest(run_options& o) {
   o.lr.base = 0; // the work is the same, and nothing can overflow
 }
 
-std::int64_t steps_to_fill(const run_plan& plan) {
+// The loss of a step is told before its backward: the first backwards and updates, which touch the memory of gradients,
+// moments and versions for the first time and make their kernels, fall into the steps after those that fill the
+// pipeline.
+constexpr std::int64_t steps_of_first_updates = 2;
+
+std::int64_t steps_to_settle(const run_plan& plan) {
   std::int64_t most = 1;
   for (const auto& stage : plan.dealing.stages)
     most = std::max<std::int64_t>(most, stage.credit * stage.replicas);
-  return (most + plan.options.microbatches - 1) / plan.options.microbatches;
+  return (most + plan.options.microbatches - 1) / plan.options.microbatches + steps_of_first_updates;
 }
 
 } // namespace
@@ -115,7 +120,7 @@ double time_steps(run_options options, const std::shared_ptr<const model>& net, 
         if (how.should_stop && how.should_stop()) throw error("stopped before it was timed");
       };
   run_control control;
-  stop_watch watch(how, control, steps_to_fill(plan));
+  stop_watch watch(how, control, steps_to_settle(plan));
   step_log steps(watch, plan.options.lr, plan.options.microbatches, plan.drains.per_epoch, plan.drains.total);
   run_services services{plan.options, *parts, inputs, watch, control, steps};
   // Segments of the training that follows begin with 0; what is said late about this one finds nobody.

@@ -18,10 +18,10 @@ struct timing_options {
   std::function<bool()> should_stop{}; ///< asked after every layer, on any thread; true to give up
 };
 
-/// Seconds of one step in steady state: from the first minibatch that found the pipeline full and its
-/// kernels made to the last one, over their number. Builds the pipeline that `options` describe with weights of 0,
-/// trains it with the real executor without touching any file, and drops it. In a job every rank calls it with the same
-/// arguments, and rank 0's result counts. Throws as train(), and penstock::error when `should_stop` said so.
+/// Seconds of one step in steady state: from the first minibatch that found the pipeline full, its kernels made
+/// and its memory touched to the last one, over their number. Builds the pipeline that `options` describe with weights
+/// of 0, trains it with the real executor without touching any file, and drops it. In a job every rank calls it with
+/// the same arguments, and rank 0's result counts. Throws as train(), and penstock::error when `should_stop` said so.
 double time_steps(run_options options, const std::shared_ptr<const model>& net, const job* ranks,
                   const timing_options& how);
 
