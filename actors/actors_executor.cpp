@@ -80,8 +80,7 @@ actors_executor::actors_executor(run_services& services)
     : services_(services), system_(config_), self_(system_), coordinator_(spawn_coordinator(system_)),
       context_(new actor_context{services, coordinator_}) {
   if (services.inputs.ranks != nullptr) gate_ = std::make_shared<gate>(context_);
-  caf::anon_send(coordinator_,
-                 start_run_msg{context_, planner::resolve_schedule(request_of(services.options, 1)), gate_});
+  caf::anon_send(coordinator_, start_run_msg{context_, planner::schedule_of(services.plan), gate_});
   if (services.inputs.ranks != nullptr) connect(*services.inputs.ranks);
 }
 

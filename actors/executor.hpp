@@ -4,6 +4,7 @@
 #include "actors/pipeline.hpp"
 #include "actors/policy/minibatch_plan.hpp"
 #include "actors/trainer.hpp"
+#include "planner/schedule.hpp"
 
 #include <optional>
 
@@ -23,6 +24,7 @@ using segment_run_ptr = std::shared_ptr<const segment_run>;
 
 /// What both executors work with; outlives them.
 struct run_services {
+  const planner::execution_plan& plan; ///< settled
   const run_options& options;
   pipeline& parts;
   const run_inputs& inputs;

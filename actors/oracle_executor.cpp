@@ -44,7 +44,7 @@ private:
 };
 
 oracle_executor::oracle_executor(run_services& services)
-    : services_(services), loader_(*services.inputs.train, services.options.batch, services.options.microbatches,
+    : services_(services), loader_(*services.inputs.train, services.options.batch, services.plan.microbatches,
                                    services.options.seed, true, services.options.last) {}
 
 // DESIGN section 2, rule 1 and the table: how many updates of this stage a forward of minibatch tau must have seen.

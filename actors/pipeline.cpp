@@ -1,7 +1,7 @@
 // Building a pipeline, and reading and writing its tensors by name.
 #include "actors/pipeline.hpp"
 
-#include "actors/policy/partition.hpp"
+#include "actors/policy/settle_plan.hpp"
 #include "kernels/check.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/initialise.hpp"
@@ -74,7 +74,8 @@ void initialise_stage(stage_unit& s, const run_options& options, const optimizer
       if (!options.draws_weights)
         std::memset(plain.raw(), 0, plain.bytes());
       else
-        initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, p.spec.init, options.seed, p.name);
+        initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, p.spec.init, options.seed,
+                   p.name);
       require_finite(plain, "[weights] the initial value of " + p.name);
       s.weights->tensors.push_back(ops.reorder(plain, s.formats[i], memory_use::weights));
     }
@@ -104,7 +105,7 @@ replica_unit open_replica(const run_options& options, const stage_unit& s, int r
   unit.memory = open_device({});
   std::string name("stage ");
   name += std::to_string(s.index);
-  if (options.replicas[static_cast<std::size_t>(s.index)] > 1) name += "." + std::to_string(replica);
+  if (s.replicas.size() > 1) name += "." + std::to_string(replica);
   unit.work = unit.memory->create_stream({name, threads, std::move(cores), options.reference_kernels});
   unit.states = initial_replica_states(*s.layers, unit.memory->memory());
   return unit;
@@ -119,38 +120,29 @@ tensor plain_copy(backend& ops, const tensor& t, memory_pool& pool) {
 
 } // namespace
 
-int threads_per_worker(const run_options& options, const placement& where, int rank) {
-  const auto workers = std::max(1, workers_on(where, rank));
-  return options.threads > 0 ? options.threads : std::max(1, usable_cores() / workers);
-}
-
-std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared_ptr<const model> net,
-                                         const std::vector<int>& cuts) {
-  return build_pipeline(options, std::move(net), cuts, place_in_order(options.replicas, 1), 0);
-}
-
-std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared_ptr<const model> net,
-                                         const std::vector<int>& cuts, placement where, int rank) {
+std::unique_ptr<pipeline> build_pipeline(const planner::execution_plan& plan, const run_options& options,
+                                         std::shared_ptr<const model> net, int rank) {
   auto p = std::make_unique<pipeline>();
-  p->where = std::move(where);
+  const auto cuts = first_layers_of(plan, *net);
+  p->where = placement_of(plan);
   p->rank = rank;
   p->net = std::move(net);
   p->loss = softmax_cross_entropy(options.label_smoothing);
   p->step = make_optimizer(options.optimizer);
   p->require_finite = options.stop_on_nonfinite;
-  p->threads = threads_per_worker(options, p->where, rank);
+  p->threads = plan.threads;
   core_dealer dealer(options, p->threads, workers_on(p->where, rank));
-  const auto count = cuts.size();
+  const auto count = plan.stages.size();
   for (std::size_t i = 0; i < count; ++i) {
     stage_unit s;
     s.index = static_cast<int>(i);
     s.is_first = i == 0;
     s.is_last = i + 1 == count;
-    s.recomputes = i < options.recompute.size() && options.recompute[i];
+    s.recomputes = plan.stages[i].recompute;
     const int end = s.is_last ? static_cast<int>(p->net->layers().size()) : cuts[i + 1];
     s.layers = std::make_shared<segment>(p->net, cuts[i], end);
     s.local = p->where.replicas_on(s.index, rank);
-    s.replicas.resize(static_cast<std::size_t>(options.replicas[i]));
+    s.replicas.resize(static_cast<std::size_t>(plan.stages[i].replicas));
     for (const int r : s.local)
       s.replicas[static_cast<std::size_t>(r)] = open_replica(options, s, r, p->threads, dealer.next());
     if (s.is_local()) initialise_stage(s, options, *p->step);

@@ -10,6 +10,7 @@
 #include "kernels/safetensors.hpp"
 #include "kernels/segment.hpp"
 #include "kernels/stream.hpp"
+#include "planner/plan/execution_plan.hpp"
 
 #include <functional>
 #include <memory>
@@ -65,17 +66,10 @@ struct pipeline {
   int rank = 0;
 };
 
-/// Compute threads that each worker gets: as asked for, else the cores that this process may use shared out among the
-/// replicas it hosts, at least 1.
-int threads_per_worker(const run_options& options, const placement& where, int rank);
-
-/// Opens devices and streams (pinned when options.pin and there are cores enough), allocates weights with their
-/// initial values. `cuts` as from balanced_cuts. Only what `rank` hosts gets devices and weights.
-std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared_ptr<const model> net,
-                                         const std::vector<int>& cuts, placement where, int rank);
-/// The same with everything in this process.
-std::unique_ptr<pipeline> build_pipeline(const run_options& options, std::shared_ptr<const model> net,
-                                         const std::vector<int>& cuts);
+/// Opens devices and streams of a settled plan (pinned when options.pin and there are cores enough), allocates weights
+/// with their initial values. Only what `rank` hosts gets devices and weights.
+std::unique_ptr<pipeline> build_pipeline(const planner::execution_plan& plan, const run_options& options,
+                                         std::shared_ptr<const model> net, int rank = 0);
 
 /// Plain copies of what a stage on this rank has, by global name.
 named_tensors plain_weights(stage_unit& s, memory_pool& pool);

@@ -1,29 +1,18 @@
-// What a training run is: everything that decides its numbers, and where its outputs go.
+// What a training run is besides its plan: hyper-parameters, how it is executed, and where its outputs go.
 #pragma once
 
 #include "actors/policy/minibatch_plan.hpp"
 #include "kernels/optimizer.hpp"
-#include "planner/schedule.hpp"
 
+#include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <string>
 
 namespace penstock::actors {
 
 enum class executor_kind : std::uint8_t { actors, oracle };
 
 struct run_options {
-  // -- the schedule and the partition ------------------------------------------
-  std::string schedule = "pipedream";
-  std::vector<int> replicas{1};        ///< one entry per stage
-  std::vector<std::vector<int>> ranks; ///< by stage and replica: which process hosts it; empty: in order
-  std::vector<int> cuts;               ///< first layer of stages 1..n-1; empty: balanced by parameters and flops
-  int microbatches = 0;                ///< 0: the schedule's default
-  planner::in_flight_spec in_flight;
-  int window = 0;
-  std::vector<bool>
-      recompute; ///< per stage: drop activations after forward, compute them again in backward; empty: none
-
   // -- training -----------------------------------------------------------------
   std::int64_t batch = 32;
   last_batch last = last_batch::keep; ///< of an epoch, where samples are left that fill no minibatch
@@ -46,7 +35,6 @@ struct run_options {
 
   // -- execution ------------------------------------------------------------------
   executor_kind executor = executor_kind::actors;
-  int threads = 0;                ///< compute threads per worker; 0: cores / workers, at least 1
   bool pin = true;                ///< pin workers to cores when there are enough
   bool reference_kernels = false; ///< plain loops instead of oneDNN
   int loader_threads = 2;

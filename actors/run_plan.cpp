@@ -1,36 +1,19 @@
-// Resolving a run: partition, schedule, steps, drain points.
+// Resolving a run: plan, steps, drain points.
 #include "actors/run_plan.hpp"
 
 #include "actors/checkpoint.hpp"
 #include "actors/layer_actor.hpp"
-#include "actors/policy/partition.hpp"
+#include "actors/policy/settle_plan.hpp"
 #include "actors/ranks/job.hpp"
 #include "actors/sample_needs.hpp"
 #include "kernels/check.hpp"
 #include "planner/check_schedule.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace penstock::actors {
 
 namespace {
-
-std::vector<int> settle_cuts(const run_options& o, const model& net) {
-  const int layers = static_cast<int>(net.layers().size());
-  if (o.cuts.empty()) return balanced_cuts(net, o.replicas);
-  if (o.cuts.size() + 1 != o.replicas.size())
-    throw usage_error("cuts: " + std::to_string(o.cuts.size()) + " given; " + std::to_string(o.replicas.size()) +
-                      " stages have " + std::to_string(o.replicas.size() - 1));
-  std::vector<int> cuts{0};
-  for (const int c : o.cuts) {
-    if (c <= cuts.back() || c >= layers)
-      throw usage_error("cuts: layer " + std::to_string(c) + " cannot begin a stage after layer " +
-                        std::to_string(cuts.back()) + " in a model of " + std::to_string(layers) + " layers");
-    cuts.push_back(c);
-  }
-  return cuts;
-}
 
 void check_data(const run_options& o, const run_inputs& in) {
   if (in.train == nullptr || in.train->size() < 1) throw usage_error("data: no training samples");
@@ -49,7 +32,7 @@ void check_data(const run_options& o, const run_inputs& in) {
   if (o.eval_only && in.test == nullptr) throw usage_error("eval-only: this data has no test set");
 }
 
-void check_numbers(const run_options& o) {
+void check_numbers(const planner::execution_plan& plan, const run_options& o) {
   const auto at_least = [](const char* name, auto value, auto least) {
     if (value < least)
       throw usage_error(std::string(name) + " is " + std::to_string(value) + "; wanted at least " +
@@ -62,15 +45,15 @@ void check_numbers(const run_options& o) {
   };
   // More than any one machine has; beyond it the system runs out of threads somewhere, and says so badly.
   constexpr std::int64_t most_threads = 1024;
-  const auto workers = std::accumulate(o.replicas.begin(), o.replicas.end(), std::int64_t{0});
-  at_most("threads", o.threads, most_threads);
+  const auto workers = workers_of(plan);
+  at_most("threads", plan.threads, most_threads);
   at_most("loader threads", o.loader_threads, most_threads);
   at_most("the number of stage replicas", workers, most_threads);
-  at_most("threads of all workers", workers * std::max(1, o.threads), 4 * most_threads);
+  at_most("threads of all workers", workers * std::max(1, plan.threads), 4 * most_threads);
   at_least("batch", o.batch, std::int64_t{1});
   at_least("epochs", o.epochs, std::int64_t{0});
   at_least("steps", o.steps, std::int64_t{0});
-  at_least("threads", o.threads, 0);
+  at_least("threads", plan.threads, 0);
   at_least("loader threads", o.loader_threads, 1);
   at_least("checkpoint-every", o.checkpoint_every, std::int64_t{0});
   if (!(o.stall_seconds > 0)) throw usage_error("the stall timeout must be above 0 seconds");
@@ -105,52 +88,36 @@ void check_layer_actors(const run_options& o, const run_inputs& in, const std::v
   }
 }
 
-void settle_ranks(run_plan& plan, const job* ranks) {
-  auto& o = plan.options;
-  const int count = ranks != nullptr ? ranks->size() : 1;
-  plan.rank = ranks != nullptr ? ranks->rank() : 0;
-  if (count > 1 && o.executor == executor_kind::oracle)
-    throw usage_error("the oracle runs in one process; this job has " + std::to_string(count));
-  if (o.ranks.empty()) {
-    plan.where = place_in_order(o.replicas, count);
-  } else {
-    plan.where = {count, o.ranks};
-    check_placement(plan.where, o.replicas);
-  }
+void check_schedule_fits(const run_plan& plan) {
+  const auto& o = plan.options;
+  const int microbatches = plan.plan->microbatches;
+  if (o.batch < microbatches)
+    throw usage_error("batch " + std::to_string(o.batch) + " cannot be split into " + std::to_string(microbatches) +
+                      " micro-batches; each needs at least one sample");
+  if (o.clip_norm > 0 && !plan.dealing.synchronous)
+    throw usage_error("--clip-norm needs the gradients of all stages at one version, and " + plan.plan->schedule +
+                      " never has them together; use a synchronous schedule such as 1f1b");
 }
 
 } // namespace
 
-planner::schedule_request request_of(const run_options& o, std::int64_t minibatches) {
-  return {o.schedule, o.replicas, o.microbatches, o.in_flight, o.window, minibatches};
-}
-
-run_plan resolve_run(const run_options& options, const run_inputs& inputs) {
+run_plan resolve_run(const planner::plan_ptr& given, const run_options& options, const run_inputs& inputs) {
+  if (given == nullptr) throw usage_error("no plan was given, wanted one that settle_plan has made");
   run_plan plan;
   plan.options = options;
   auto& o = plan.options;
-  check_numbers(o);
+  check_numbers(*given, o);
   check_checkpoint_folder(o, inputs);
   check_data(o, inputs);
-  plan.cuts = settle_cuts(o, *inputs.net);
-  try {
-    plan.dealing = planner::resolve_schedule(request_of(o, 1));
-  } catch (const std::invalid_argument& e) {
-    throw usage_error(e.what());
-  }
-  o.microbatches = plan.dealing.microbatches;
-  if (o.batch < o.microbatches)
-    throw usage_error("batch " + std::to_string(o.batch) + " cannot be split into " + std::to_string(o.microbatches) +
-                      " micro-batches; each needs at least one sample");
-  if (o.clip_norm > 0 && !plan.dealing.synchronous)
-    throw usage_error("--clip-norm needs the gradients of all stages at one version, and " + o.schedule +
-                      " never has them together; use a synchronous schedule such as 1f1b");
+  const int processes = inputs.ranks != nullptr ? inputs.ranks->size() : 1;
+  plan.rank = inputs.ranks != nullptr ? inputs.ranks->rank() : 0;
+  if (processes > 1 && o.executor == executor_kind::oracle)
+    throw usage_error("the oracle runs in one process; this job has " + std::to_string(processes));
+  plan.plan = settle_plan(*given, *inputs.net, {processes, plan.rank});
+  plan.dealing = schedule_of(*plan.plan);
+  check_schedule_fits(plan);
   if (o.eval_batch == 0) o.eval_batch = o.batch;
-  if (!o.recompute.empty() && o.recompute.size() != o.replicas.size())
-    throw usage_error("recompute: given for " + std::to_string(o.recompute.size()) + " stages, wanted " +
-                      std::to_string(o.replicas.size()));
-  check_layer_actors(o, inputs, plan.cuts);
-  settle_ranks(plan, inputs.ranks);
+  check_layer_actors(o, inputs, first_layers_of(*plan.plan, *inputs.net));
   require_whole_minibatch(o, inputs.train->size());
   const minibatch_plan minibatches(inputs.train->size(), o.batch, o.last);
   plan.drains.per_epoch = minibatches.per_epoch();
@@ -158,7 +125,8 @@ run_plan resolve_run(const run_options& options, const run_inputs& inputs) {
   plan.drains.eval_every = inputs.test != nullptr ? o.eval_every : 0;
   plan.drains.checkpoint_every = o.checkpoint.empty() ? 0 : o.checkpoint_every;
   o.lr.total_steps = plan.drains.total;
-  if (!o.eval_only) require_enough_samples(*inputs.net, minibatches, o.batch, plan.drains.total, o.microbatches);
+  if (!o.eval_only)
+    require_enough_samples(*inputs.net, minibatches, o.batch, plan.drains.total, plan.plan->microbatches);
   make_optimizer(o.optimizer); // refuses bad values now
   const auto versions = penstock::compute_library();
   plan.instruction_set = versions.instruction_set;
@@ -168,12 +136,12 @@ run_plan resolve_run(const run_options& options, const run_inputs& inputs) {
 
 segment_run_ptr plan_segment(const run_plan& plan, std::int64_t segment, std::int64_t first, std::int64_t minibatches) {
   auto run = std::make_shared<segment_run>();
-  run->request = request_of(plan.options, minibatches);
+  run->request = planner::request_of(*plan.plan, minibatches);
   run->segment = segment;
   run->first_minibatch = first;
   run->plan = planner::make_schedule(run->request);
   if (const auto fault = planner::check_schedule(run->plan))
-    throw usage_error("schedule " + plan.options.schedule + " cannot run: " + *fault);
+    throw usage_error("schedule " + plan.plan->schedule + " cannot run: " + *fault);
   return run;
 }
 

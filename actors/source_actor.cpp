@@ -21,7 +21,7 @@ public:
     context_ = std::move(context);
     const auto& s = context_->services;
     trace_ = source_tracer(s.trace);
-    training_loader_ = std::make_shared<microbatch_loader>(*s.inputs.train, s.options.batch, s.options.microbatches,
+    training_loader_ = std::make_shared<microbatch_loader>(*s.inputs.train, s.options.batch, s.plan.microbatches,
                                                            s.options.seed, true, s.options.last);
   }
   void connect(const connect_source_msg& m) { links_ = m; }

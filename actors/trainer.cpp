@@ -4,7 +4,7 @@
 #include "actors/check_state.hpp"
 #include "actors/checkpoint_writer.hpp"
 #include "actors/digest.hpp"
-#include "actors/policy/partition.hpp"
+#include "actors/policy/settle_plan.hpp"
 #include "actors/ranks/job.hpp"
 #include "actors/ranks/serial_observer.hpp"
 #include "actors/ranks/trace_files.hpp"
@@ -31,19 +31,14 @@ namespace {
 
 run_summary describe(const run_plan& plan, const model& net) {
   run_summary s;
-  s.schedule = plan.options.schedule;
-  s.microbatches = plan.options.microbatches;
+  s.plan = plan.plan;
   s.instruction_set = plan.instruction_set;
   s.library = plan.library;
-  s.threads = threads_per_worker(plan.options, plan.where, plan.rank);
-  for (std::size_t i = 0; i < plan.cuts.size(); ++i) {
-    const int end = i + 1 < plan.cuts.size() ? plan.cuts[i + 1] : static_cast<int>(net.layers().size());
+  const auto first = first_layers_of(*plan.plan, net);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const int end = i + 1 < first.size() ? first[i + 1] : static_cast<int>(net.layers().size());
     stage_report stage;
-    stage.layers = layer_range(net, plan.cuts[i], end);
-    stage.replicas = plan.options.replicas[i];
-    stage.credit = plan.dealing.stages[i].credit;
-    stage.recomputes = !plan.options.recompute.empty() && plan.options.recompute[i];
-    for (int l = plan.cuts[i]; l < end; ++l)
+    for (int l = first[i]; l < end; ++l)
       for (const auto& p : net.parameters(l))
         stage.weight_bytes += 4 * element_count(p.dims);
     s.stages.push_back(std::move(stage));
@@ -51,20 +46,21 @@ run_summary describe(const run_plan& plan, const model& net) {
   return s;
 }
 
-trace_header header_of(const run_plan& plan, const run_summary& s, const std::string& model_name) {
+trace_header header_of(const run_plan& plan, const std::string& model_name) {
   trace_header h;
   h.model = model_name;
-  h.schedule = s.schedule;
-  h.microbatches = s.microbatches;
-  h.window = plan.options.window;
-  h.replicas = plan.options.replicas;
-  for (const auto& stage : s.stages) {
-    h.credits.push_back(stage.credit);
-    h.stage_layers.push_back(stage.layers);
+  const auto& p = *plan.plan;
+  h.schedule = p.schedule;
+  h.microbatches = p.microbatches;
+  h.window = p.window;
+  for (const auto& stage : p.stages) {
+    h.replicas.push_back(stage.replicas);
+    h.credits.push_back(stage.in_flight);
+    h.stage_layers.push_back(layers_text(stage));
+    if (p.processes > 1) h.ranks.push_back(stage.ranks);
   }
-  if (plan.where.ranks > 1) h.ranks = plan.where.rank_of;
   h.stashes_weights = plan.dealing.stashes_weights;
-  h.vertical_sync = plan.options.schedule == "pipedream-vertical-sync";
+  h.vertical_sync = plan.plan->schedule == "pipedream-vertical-sync";
   h.minibatches = -1;
   return h;
 }
@@ -121,14 +117,13 @@ training_run::training_run(run_plan plan, const run_inputs& inputs, run_observer
                            checkpoint_lock* lock)
     : plan_(std::move(plan)), inputs_(inputs), observer_(observer, plan_.rank != 0), control_(control),
       summary_(describe(plan_, *inputs.net)),
-      steps_(observer_, plan_.options.lr, plan_.options.microbatches, plan_.drains.per_epoch, plan_.drains.total) {
+      steps_(observer_, plan_.options.lr, plan_.plan->microbatches, plan_.drains.per_epoch, plan_.drains.total) {
   control_.part = run_part::nothing_to_lose;
   control_.has_folder = !plan_.options.checkpoint.empty() && !plan_.options.eval_only;
   doing("building the weights", run_part::nothing_to_lose);
-  parts_ = build_pipeline(plan_.options, inputs.net, plan_.cuts, plan_.where, plan_.rank);
-  services_.emplace(run_services{plan_.options, *parts_, inputs_, observer_, control_, steps_});
+  parts_ = build_pipeline(*plan_.plan, plan_.options, inputs.net, plan_.rank);
+  services_.emplace(run_services{*plan_.plan, plan_.options, *parts_, inputs_, observer_, control_, steps_});
   if (inputs.ranks == nullptr) give_up_if_asked(control_); // ranks of a job leave together, begin_training()
-  summary_.threads = parts_->threads;
   if (inputs.ranks != nullptr) {
     transfers_ = std::make_shared<bundle_transfers>(*inputs.ranks);
     inputs.ranks->control.on_failure(
@@ -170,7 +165,7 @@ checkpoint_position training_run::position() const {
   const auto& o = plan_.options;
   return {inputs_.model_options,
           o.optimizer.name,
-          o.schedule,
+          plan_.plan->schedule,
           done_,
           o.batch,
           inputs_.train->size(),
@@ -253,7 +248,7 @@ void training_run::train_stretches() {
     if (plan_.options.stop_on_nonfinite) require_finite_state(*parts_, "after " + std::to_string(done_) + " steps");
     if (done_ != end && !plan_.dealing.synchronous && plan_.dealing.source_credit() > 1)
       observer_.on_note("the pipeline drained after step " + std::to_string(done_) + ", on request: under " +
-                        plan_.options.schedule + " the weights are from here on those of a run that drains there");
+                        plan_.plan->schedule + " the weights are from here on those of a run that drains there");
     agree();
     after_drain(end);
   }
@@ -342,7 +337,7 @@ run_summary training_run::run() {
   const auto& o = plan_.options;
   load();
   if (!o.trace.empty()) {
-    auto header = header_of(plan_, summary_, inputs_.net->name());
+    auto header = header_of(plan_, inputs_.net->name());
     header.first_minibatch = done_;
     trace_ = std::make_unique<trace_files>(o.trace, std::move(header), inputs_.ranks);
     services_->trace = &trace_->recorder();
@@ -379,13 +374,15 @@ std::optional<transport::job_failure> tell_others(const job& ranks, const std::s
 
 } // namespace
 
-run_summary plan_run(const run_options& options, const run_inputs& inputs) {
-  const auto plan = resolve_run(options, inputs);
-  plan_segment(plan, 0, 0, std::min<std::int64_t>(plan.drains.next(0), 64)); // the checker's word, on a short run
-  return describe(plan, *inputs.net);
+run_summary plan_run(const planner::plan_ptr& plan, const run_options& options, const run_inputs& inputs) {
+  const auto resolved = resolve_run(plan, options, inputs);
+  plan_segment(resolved, 0, 0,
+               std::min<std::int64_t>(resolved.drains.next(0), 64)); // the checker's word, on a short run
+  return describe(resolved, *inputs.net);
 }
 
-run_summary train(const run_options& options, const run_inputs& inputs, run_observer& observer, run_control& control) {
+run_summary train(const planner::plan_ptr& plan, const run_options& options, const run_inputs& inputs,
+                  run_observer& observer, run_control& control) {
   std::optional<checkpoint_lock> own_lock;
   std::optional<training_run> run; // still there when the others are told: its end may take long
   try {
@@ -393,7 +390,7 @@ run_summary train(const run_options& options, const run_inputs& inputs, run_obse
     const bool writes = !options.checkpoint.empty() && !options.eval_only;
     if (writes && lock == nullptr && (inputs.ranks == nullptr || inputs.ranks->rank() == 0))
       lock = &own_lock.emplace(options.checkpoint);
-    run.emplace(resolve_run(options, inputs), inputs, observer, control, writes ? lock : nullptr);
+    run.emplace(resolve_run(plan, options, inputs), inputs, observer, control, writes ? lock : nullptr);
     return run->run();
   } catch (const job_ended&) {
     throw;

@@ -1,4 +1,4 @@
-// Trains a model as the options say: the whole run, from initial weights to the summary.
+// Trains a model as plan and options say: the whole run, from initial weights to the summary.
 #pragma once
 
 #include "actors/dataset.hpp"
@@ -7,6 +7,7 @@
 #include "actors/training_record.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/model.hpp"
+#include "planner/plan/execution_plan.hpp"
 
 #include <functional>
 #include <memory>
@@ -31,21 +32,19 @@ struct eval_event {
 
 enum class run_end : std::uint8_t { finished, interrupted };
 
+/// What a run knows of a stage beside its plan.
 struct stage_report {
-  std::string layers; ///< "conv1 .. fc1"
-  int replicas = 1;
-  std::int64_t credit = 1;
   std::int64_t weight_bytes = 0;      ///< one version; after a run as stored, padding included
   std::int64_t peak_weight_bytes = 0; ///< versions alive at once
   std::int64_t peak_memory_bytes = 0; ///< all uses; largest replica
   std::int64_t updates = 0;
-  bool recomputes = false;
   double forward_seconds = 0;  ///< median, of a micro-batch on one replica
   double backward_seconds = 0; ///< its recomputation included
   double update_seconds = 0;
 };
 
 struct run_summary {
+  planner::plan_ptr plan; ///< settled: stages, replicas, credits, M, threads
   run_end end = run_end::finished;
   std::int64_t steps = 0;         ///< of the whole run
   std::int64_t resumed_after = 0; ///< steps that were done before this leg
@@ -53,16 +52,13 @@ struct run_summary {
   double seconds = 0; ///< of this leg, as all that follows
   double samples_per_s = 0;
   double steady_samples_per_s = 0; ///< without the filling and draining of the pipeline
-  double step_seconds = 0; ///< mean, of steady state where there was one: step_log::step_seconds
+  double step_seconds = 0;         ///< mean, of steady state where there was one: step_log::step_seconds
   std::string weights_sha256;
   std::string state_sha256;
   std::vector<stage_report> stages;
   std::vector<std::int64_t> drains; ///< minibatches done at each drain
   std::vector<std::string> changes; ///< what a resumed run does otherwise than the checkpoint's: "--lr 0.1 -> 0.05"
-  std::string schedule;
-  int microbatches = 1;
-  int threads = 1;             ///< per worker
-  std::string instruction_set; ///< what makes bits repeatable, with threads and the library's version
+  std::string instruction_set;      ///< what makes bits repeatable, with the plan's threads and the library's version
   std::string library;
   std::optional<loss_metrics> evaluation; ///< the last one that was complete
   std::int64_t evaluated_after = 0;       ///< steps
@@ -98,14 +94,16 @@ struct run_inputs {
   const job* ranks = nullptr;      ///< the other processes of the run; null: there are none
 };
 
-/// What would be run: partition, schedule, credits; checks everything that can be checked without computing. Throws
+/// What would be run: the settled plan and its weights; checks everything that can be checked without computing. Throws
 /// usage_error (exit 2) or penstock::error.
-run_summary plan_run(const run_options& options, const run_inputs& inputs);
+run_summary plan_run(const planner::plan_ptr& plan, const run_options& options, const run_inputs& inputs);
 
-/// Runs to the end. Throws usage_error for options that cannot be carried out, penstock::error with the first cause
-/// when the run fails, run_stopped when control.stop ends it before it has trained anything. Nothing is half-written.
-/// In a job every rank calls it with the same options; events, files and the full summary are rank 0's, what the others
-/// return lacks the hashes. When another rank fails, all throw job_ended.
-run_summary train(const run_options& options, const run_inputs& inputs, run_observer& observer, run_control& control);
+/// Runs the plan (settle_plan makes one) to the end. Throws usage_error for a plan or options that cannot be carried
+/// out, penstock::error with the first cause when the run fails, run_stopped when control.stop ends it before it has
+/// trained anything. Nothing is half-written. In a job every rank calls it with the same plan and options; events,
+/// files and the full summary are rank 0's, what the others return lacks the hashes. When another rank fails, all throw
+/// job_ended.
+run_summary train(const planner::plan_ptr& plan, const run_options& options, const run_inputs& inputs,
+                  run_observer& observer, run_control& control);
 
 } // namespace penstock::actors

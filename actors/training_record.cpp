@@ -40,11 +40,10 @@ void add_optimizer(const run_options& o, training_record& record) {
   record["--no-decay-norm-bias"] = yes_or_no(!o.decay_norm_bias);
 }
 
-std::string stages_of(const run_plan& plan, const model& net) {
+std::string stages_of(const planner::execution_plan& plan) {
   std::vector<std::string> stages;
-  for (std::size_t s = 0; s < plan.cuts.size(); ++s)
-    stages.push_back(
-        fmt::format("{} x{}", net.layers()[static_cast<std::size_t>(plan.cuts[s])].name, plan.options.replicas[s]));
+  for (const auto& stage : plan.stages)
+    stages.push_back(fmt::format("{} x{}", stage.first_layer, stage.replicas));
   return fmt::format("{}", fmt::join(stages, ", "));
 }
 
@@ -59,14 +58,14 @@ training_record record_of(const run_plan& plan, const run_inputs& inputs) {
   record["--clip-norm"] = fmt::format("{}", o.clip_norm);
   record["--no-replica-lr-scaling"] = yes_or_no(!o.replica_lr_scaling);
   add_optimizer(o, record);
-  record["--schedule"] = o.schedule;
-  record["--microbatches"] = std::to_string(o.microbatches);
-  record["stages and replicas"] = stages_of(plan, *inputs.net);
+  record["--schedule"] = plan.plan->schedule;
+  record["--microbatches"] = std::to_string(plan.plan->microbatches);
+  record["stages and replicas"] = stages_of(*plan.plan);
   std::vector<std::int64_t> credits;
-  for (const auto& stage : plan.dealing.stages)
-    credits.push_back(stage.credit);
+  for (const auto& stage : plan.plan->stages)
+    credits.push_back(stage.in_flight);
   record["--in-flight"] = fmt::format("{}", fmt::join(credits, ","));
-  record["--threads"] = std::to_string(threads_per_worker(o, plan.where, plan.rank));
+  record["--threads"] = std::to_string(plan.plan->threads);
   record["compute library"] = plan.library + " " + plan.instruction_set;
   if (plan.dealing.synchronous) return record;
   // Where an asynchronous run drains is part of what it is.

@@ -1,5 +1,6 @@
 // Two stages on two cores against one stage on one thread, in one run: measures layer times, takes the cut that they
 // make best, trains both ways by turns, and reads the slower stage's busy share from the trace.
+#include "actors/policy/settle_plan.hpp"
 #include "actors/profiler/measure_machine.hpp"
 #include "actors/profiler/profile_model.hpp"
 #include "actors/trace/reader.hpp"
@@ -26,14 +27,16 @@ struct bench {
   std::int64_t steps = 12;
 };
 
-actors::run_options options_of(const bench& b, int stages, std::vector<int> cuts, std::int64_t steps) {
+planner::plan_ptr plan_of(const bench& b, int stages, std::vector<int> cuts) {
+  actors::pipeline_request request{.threads = 1, .cuts = std::move(cuts)};
+  request.replicas.assign(static_cast<std::size_t>(stages), 1);
+  return actors::settle_request(request, *b.net);
+}
+
+actors::run_options options_of(const bench& b, std::int64_t steps) {
   actors::run_options o;
-  o.schedule = "pipedream";
-  o.replicas.assign(static_cast<std::size_t>(stages), 1);
-  o.cuts = std::move(cuts);
   o.batch = b.batch;
   o.steps = steps;
-  o.threads = 1;
   o.eval_every = -1;
   o.optimizer.momentum = 0.9F;
   o.lr.base = 1e-3F;
@@ -72,13 +75,13 @@ int best_cut(const std::vector<double>& seconds) {
 
 class quiet : public actors::run_observer {};
 
-actors::run_summary run(const bench& b, const actors::run_options& o) {
+actors::run_summary run(const bench& b, const planner::plan_ptr& plan, const actors::run_options& o) {
   actors::run_inputs inputs;
   inputs.net = b.net;
   inputs.train = b.data.train.get();
   quiet observer;
   actors::run_control control;
-  return actors::train(o, inputs, observer, control);
+  return actors::train(plan, o, inputs, observer, control);
 }
 
 double median(std::vector<double> v) {
@@ -110,10 +113,10 @@ int main(int argc, char** argv) {
   std::vector<double> busy;
   std::vector<double> efficiency;
   for (int round = 0; round < 3; ++round) {
-    const auto one = run(b, options_of(b, 1, {}, std::max<std::int64_t>(6, b.steps / 2)));
-    auto o = options_of(b, 2, {cut}, b.steps);
+    const auto one = run(b, plan_of(b, 1, {}), options_of(b, std::max<std::int64_t>(6, b.steps / 2)));
+    auto o = options_of(b, b.steps);
     o.trace = file;
-    const auto two = run(b, o);
+    const auto two = run(b, plan_of(b, 2, {cut}), o);
     const auto traced = actors::summarize(actors::read_trace(file));
     double slowest = 0;
     double total = 0;

@@ -51,7 +51,7 @@ class quiet : public actors::run_observer {};
 actors::run_summary run(const subject& s, const planner::plan& plan, std::int64_t steps) {
   actors::run_options o;
   auto net = s.net;
-  apps::apply_plan(plan, net, o);
+  const auto settled = actors::settle_plan(apps::fit_plan(plan, net, 0), *net);
   o.batch = batch;
   o.steps = steps;
   o.eval_every = -1;
@@ -61,7 +61,7 @@ actors::run_summary run(const subject& s, const planner::plan& plan, std::int64_
   inputs.train = s.data.train.get();
   quiet observer;
   actors::run_control control;
-  return actors::train(o, inputs, observer, control);
+  return actors::train(settled, o, inputs, observer, control);
 }
 
 planner::plan plan_for(const subject& s, int stages, const std::string& schedule, int microbatches,

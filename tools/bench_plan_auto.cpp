@@ -138,11 +138,9 @@ public:
 
 private:
   double time(const planner::plan& p) {
-    auto run = options_.run;
-    run.threads = 0;
     auto net = built_.net;
-    apps::apply_plan(p, net, run);
-    return actors::time_steps(run, net, nullptr,
+    const auto plan = actors::settle_plan(apps::fit_plan(p, net, 0), *net);
+    return actors::time_steps(plan, options_.run, net, nullptr,
                               {.seconds = settings_.seconds, .least_steps = settings_.steps, .number = number_++});
   }
 

@@ -150,13 +150,14 @@ private:
   pair_line& line_;
   std::vector<std::unique_ptr<transport::control_plane>> controls_ = transport::make_in_process_control(1);
   job ranks_;
+  planner::execution_plan plan_;
   run_options options_;
   run_inputs inputs_;
   pipeline parts_;
   run_observer observer_;
   run_control control_;
   step_log steps_{observer_, {}, 1, 1, 1};
-  run_services services_{options_, parts_, inputs_, observer_, control_, steps_};
+  run_services services_{plan_, options_, parts_, inputs_, observer_, control_, steps_};
   memory_pool pool_;
   system_config config_;
   caf::actor_system system_{config_};

@@ -86,8 +86,7 @@ int schedule_command(std::span<const std::string> arguments) {
     std::fputs(line.help_text().c_str(), stdout);
     return 0;
   }
-  auto request = apps::read_schedule_options(texts);
-  request.minibatches = minibatches;
+  const auto request = actors::schedule_request_of(apps::read_schedule_options(texts), minibatches);
   check_schedule_size(planner::resolve_schedule(request), minibatches);
   const auto schedule = planner::make_schedule(request);
   if (const auto fault = planner::check_schedule(schedule)) throw error(*fault);

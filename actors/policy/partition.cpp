@@ -109,11 +109,4 @@ std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas)
   return cut_search(layers, stages, parted, [](double a, double b) { return a + b; }).cuts();
 }
 
-std::string layer_range(const model& m, int first, int last) {
-  const auto& layers = m.layers();
-  const auto& from = layers.at(static_cast<std::size_t>(first)).name;
-  const auto& to = layers.at(static_cast<std::size_t>(last - 1)).name;
-  return from == to ? from : from + " .. " + to;
-}
-
 } // namespace penstock::actors

@@ -11,7 +11,4 @@ namespace penstock::actors {
 /// Throws usage_error for more stages than layers.
 std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas);
 
-/// "conv1 .. fc1"
-std::string layer_range(const model& m, int first, int last);
-
 } // namespace penstock::actors

@@ -2,6 +2,7 @@
 #include "actors/profiler/measure_machine.hpp"
 
 #include "actors/pipeline.hpp"
+#include "actors/policy/settle_plan.hpp"
 #include "actors/trainer.hpp"
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
@@ -94,21 +95,18 @@ double idle_step_seconds(int stages, std::int64_t steps, const std::function<boo
   for (int i = 1; i < stages; ++i)
     x = b.add("nothing" + std::to_string(i), std::make_shared<nothing>(), {x});
   const one_image data;
+  pipeline_request request{.schedule = "model-parallel", .threads = 1};
+  request.replicas.assign(static_cast<std::size_t>(stages), 1);
   run_options o;
-  o.schedule = "model-parallel";
-  o.replicas.assign(static_cast<std::size_t>(stages), 1);
-  for (int i = 1; i < stages; ++i)
-    o.cuts.push_back(i);
   o.batch = 1;
   o.steps = steps;
-  o.threads = 1;
   o.eval_every = -1;
   run_inputs inputs;
   inputs.net = std::make_shared<const model>(b.build(x));
   inputs.train = &data;
   run_control control;
   step_times times(control, should_stop);
-  train(o, inputs, times, control);
+  train(settle_request(request, *inputs.net), o, inputs, times, control);
   if (control.stop) throw error("the machine was not measured: asked to stop");
   return times.median_seconds();
 }
@@ -119,17 +117,14 @@ double measure_hop_seconds(std::int64_t steps, const std::function<bool()>& shou
 }
 
 double measure_read_bytes_per_s(int workers, std::size_t bytes) {
-  run_options o;
-  o.replicas.assign(static_cast<std::size_t>(std::max(2, workers)), 1);
+  pipeline_request request{.threads = std::max(1, usable_cores() / workers)};
+  request.replicas.assign(static_cast<std::size_t>(std::max(2, workers)), 1);
   model_builder b("two", {1});
   auto x = b.input();
-  for (std::size_t i = 0; i < o.replicas.size(); ++i)
+  for (std::size_t i = 0; i < request.replicas.size(); ++i)
     x = b.add("fc" + std::to_string(i), layers::linear({.in_features = 1, .out_features = 1}), {x});
-  std::vector<int> cuts(o.replicas.size());
-  for (std::size_t i = 0; i < cuts.size(); ++i)
-    cuts[i] = static_cast<int>(i);
-  o.threads = std::max(1, usable_cores() / workers);
-  const auto parts = build_pipeline(o, std::make_shared<const model>(b.build(x)), cuts);
+  const auto net = std::make_shared<const model>(b.build(x));
+  const auto parts = build_pipeline(*settle_request(request, *net), {}, net);
   std::vector<unsigned char> written(bytes);
   std::vector<unsigned char> copy(bytes);
   std::vector<double> rates;

@@ -1,6 +1,7 @@
 // Runs a model over and over on as many workers as will train it, and takes the medians.
 #include "actors/profiler/profile_model.hpp"
 
+#include "actors/policy/settle_plan.hpp"
 #include "actors/profiler/byte_counter.hpp"
 #include "actors/profiler/measure_machine.hpp"
 #include "actors/stage_compute.hpp"
@@ -254,12 +255,11 @@ class profiler {
 public:
   profiler(const std::shared_ptr<const model>& net, const profile_options& options, int workers)
       : options_(options), workers_(workers) {
-    run_.replicas = {workers};
     run_.optimizer = options.optimizer;
     run_.seed = options.seed;
     run_.reference_kernels = options.reference_kernels;
     run_.stop_on_nonfinite = false;
-    parts_ = build_pipeline(run_, net, {0});
+    parts_ = build_pipeline(*settle_request({.schedule = "data-parallel", .replicas = {workers}}, *net), run_, net);
   }
 
   const pipeline& parts() const { return *parts_; }

@@ -99,33 +99,33 @@ std::int64_t steps_to_settle(const run_plan& plan) {
   std::int64_t most = 1;
   for (const auto& stage : plan.dealing.stages)
     most = std::max<std::int64_t>(most, stage.credit * stage.replicas);
-  return (most + plan.options.microbatches - 1) / plan.options.microbatches + steps_of_first_updates;
+  return (most + plan.plan->microbatches - 1) / plan.plan->microbatches + steps_of_first_updates;
 }
 
 } // namespace
 
-double time_steps(run_options options, const std::shared_ptr<const model>& net, const job* ranks,
-                  const timing_options& how) {
+double time_steps(const planner::plan_ptr& plan, run_options options, const std::shared_ptr<const model>& net,
+                  const job* ranks, const timing_options& how) {
   leave_out_the_rest(options);
   const made_up_samples samples(*net, 4 * options.batch);
   run_inputs inputs;
   inputs.net = net;
   inputs.train = &samples;
   inputs.ranks = ranks;
-  const auto plan = resolve_run(options, inputs);
-  const auto parts = build_pipeline(plan.options, net, plan.cuts, plan.where, plan.rank);
+  const auto run = resolve_run(plan, options, inputs);
+  const auto parts = build_pipeline(*run.plan, run.options, net, run.rank);
   for (auto& stage : parts->stages)
     for (const int local : stage.local)
       stage.replicas[static_cast<std::size_t>(local)].observe = [&how](const layer_observation&) {
         if (how.should_stop && how.should_stop()) throw error("stopped before it was timed");
       };
   run_control control;
-  stop_watch watch(how, control, steps_to_settle(plan));
-  step_log steps(watch, plan.options.lr, plan.options.microbatches, plan.drains.per_epoch, plan.drains.total);
-  run_services services{plan.options, *parts, inputs, watch, control, steps};
+  stop_watch watch(how, control, steps_to_settle(run));
+  step_log steps(watch, run.options.lr, run.plan->microbatches, run.drains.per_epoch, run.drains.total);
+  run_services services{*run.plan, run.options, *parts, inputs, watch, control, steps};
   // Segments of the training that follows begin with 0; what is said late about this one finds nobody.
   const auto segment = (std::int64_t{1} << 40) + how.number;
-  make_actors_executor(services)->train(plan_segment(plan, segment, 0, plan.drains.total));
+  make_actors_executor(services)->train(plan_segment(run, segment, 0, run.drains.total));
   return watch.seconds_of_a_step();
 }
 

@@ -4,6 +4,7 @@
 #include "actors/ranks/job.hpp"
 #include "actors/run_options.hpp"
 #include "kernels/model.hpp"
+#include "planner/plan/execution_plan.hpp"
 
 #include <functional>
 #include <memory>
@@ -19,10 +20,10 @@ struct timing_options {
 };
 
 /// Seconds of one step in steady state: from the first minibatch that found the pipeline full, its kernels made
-/// and its memory touched to the last one, over their number. Builds the pipeline that `options` describe with weights
+/// and its memory touched to the last one, over their number. Builds the pipeline of `plan` with weights
 /// of 0, trains it with the real executor without touching any file, and drops it. In a job every rank calls it with
 /// the same arguments, and rank 0's result counts. Throws as train(), and penstock::error when `should_stop` said so.
-double time_steps(run_options options, const std::shared_ptr<const model>& net, const job* ranks,
-                  const timing_options& how);
+double time_steps(const planner::plan_ptr& plan, run_options options, const std::shared_ptr<const model>& net,
+                  const job* ranks, const timing_options& how);
 
 } // namespace penstock::actors

@@ -261,6 +261,10 @@ int app_job::code_of_failure(int own) const {
   return code > 0 && code < 128 ? code : own;
 }
 
+actors::job_place place_in(const app_job* job) {
+  return job != nullptr ? actors::job_place{job->ranks().size(), job->ranks().rank()} : actors::job_place{};
+}
+
 // Rank 0 hashes and writes what all have learnt while the others have nothing more to do; it then waits for nobody
 // long.
 void app_job::leave() {

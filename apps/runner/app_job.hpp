@@ -73,4 +73,7 @@ private:
   std::thread watcher_;
 };
 
+/// Of this process in the job; null: it is the only one.
+actors::job_place place_in(const app_job* job);
+
 } // namespace penstock::apps

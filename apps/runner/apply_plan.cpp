@@ -1,4 +1,4 @@
-// From a plan's words to a run's numbers.
+// Plans from files, and how they fit model, machine and run.
 #include "apps/runner/apply_plan.hpp"
 
 #include "actors/profiler/measure_machine.hpp"
@@ -25,13 +25,6 @@ auto asking_the_planner(Ask ask) {
   }
 }
 
-std::vector<std::string> layer_names(const model& m) {
-  std::vector<std::string> names;
-  for (const auto& l : m.layers())
-    names.push_back(l.name);
-  return names;
-}
-
 } // namespace
 
 planner::plan read_plan_file(const std::filesystem::path& file) {
@@ -54,30 +47,23 @@ planner::plan read_plan_file(const std::filesystem::path& file) {
   });
 }
 
-void apply_plan(const planner::plan& p, std::shared_ptr<const model>& net, actors::run_options& run) {
+planner::execution_plan fit_plan(const planner::plan& p, std::shared_ptr<const model>& net, int threads) {
   if (p.simulation_only)
     throw usage_error("--plan: the plan is for simulation only: schedule " + p.schedule +
                       " or its devices do not exist here");
   if (!p.model.empty() && p.model != net->name())
     throw usage_error("--plan: the plan is for " + p.model + ", wanted one for " + net->name());
   if (!p.layer_order.empty()) net = std::make_shared<const model>(reordered(*net, p.layer_order));
-  run.cuts = asking_the_planner([&] { return planner::cuts_of(p, layer_names(*net)); });
-  const auto request = planner::request_of(p, 1);
-  run.schedule = request.name;
-  run.replicas = request.replicas;
-  run.microbatches = request.microbatches;
-  run.in_flight = request.in_flight;
-  run.window = request.window;
-  run.recompute.clear();
-  for (const auto& stage : p.stages)
-    run.recompute.push_back(stage.recompute);
-  if (run.threads > 0) return;
-  if (p.threads > usable_cores())
+  planner::execution_plan fitted = p;
+  actors::first_layers_of(fitted, *net); // refuses what is not the model's
+  if (threads > 0)
+    fitted.threads = threads;
+  else if (p.threads > usable_cores())
     throw usage_error(
         fmt::format("--plan: the plan has {} threads a worker, this machine {} cores; --threads says how many "
                     "to use",
                     p.threads, usable_cores()));
-  run.threads = p.threads;
+  return fitted;
 }
 
 int optimizer_copies(const optimizer_options& options) {
@@ -85,7 +71,7 @@ int optimizer_copies(const optimizer_options& options) {
 }
 
 std::string plan_differences(const planner::plan& p, const std::string& model_description,
-                             const actors::run_options& run) {
+                             const actors::run_options& run, int threads) {
   std::vector<std::string> differences;
   if (p.batch > 0 && p.batch != run.batch)
     differences.push_back(fmt::format("batches of {} (here {})", p.batch, run.batch));
@@ -94,8 +80,8 @@ std::string plan_differences(const planner::plan& p, const std::string& model_de
   if (p.predicted && p.optimizer_copies != optimizer_copies(run.optimizer))
     differences.push_back(fmt::format("an optimizer that keeps {} copies of the weights (here {})", p.optimizer_copies,
                                       optimizer_copies(run.optimizer)));
-  if (p.threads > 0 && run.threads > 0 && p.threads != run.threads)
-    differences.push_back(fmt::format("{} threads a worker (here {})", p.threads, run.threads));
+  if (p.threads > 0 && threads > 0 && p.threads != threads)
+    differences.push_back(fmt::format("{} threads a worker (here {})", p.threads, threads));
   return differences.empty() ? ""
                              : "the plan was made for " + join(differences, ", ") + ": its prediction does not hold";
 }

@@ -1,6 +1,7 @@
 // Makes a run do what a plan says.
 #pragma once
 
+#include "actors/policy/settle_plan.hpp"
 #include "actors/run_options.hpp"
 #include "kernels/model.hpp"
 #include "planner/plan/plan.hpp"
@@ -13,18 +14,18 @@ namespace penstock::apps {
 /// file that cannot be read.
 planner::plan read_plan_file(const std::filesystem::path& file);
 
-/// Sets schedule, replicas, cuts, micro-batches, credits, recomputation and threads. Puts the model's layers into the
+/// What of the plan is run here; `threads` above 0 are taken instead of the plan's. Puts the model's layers into the
 /// plan's order where it has one of its own. Throws usage_error where plan and model do not fit: another model, layers
 /// that are not there, gaps, devices that only exist in simulation.
-void apply_plan(const planner::plan& p, std::shared_ptr<const model>& net, actors::run_options& run);
+planner::execution_plan fit_plan(const planner::plan& p, std::shared_ptr<const model>& net, int threads);
 
 /// Copies of the weights that an optimizer keeps as its state.
 int optimizer_copies(const optimizer_options& options);
 
-/// What is different between what the plan was made for and this run, for the log: batch, geometry, optimizer, threads.
-/// "" for nothing.
+/// What is different between what the plan was made for and this run, for the log: batch, geometry, optimizer, threads
+/// (0: not given). "" for nothing.
 std::string plan_differences(const planner::plan& p, const std::string& model_description,
-                             const actors::run_options& run);
+                             const actors::run_options& run, int threads);
 
 /// The stages marked in "none", "all" or "0,2". Throws usage_error that names --recompute.
 std::vector<bool> parse_recompute(const std::string& text, std::size_t stages);

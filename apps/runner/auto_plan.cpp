@@ -34,8 +34,8 @@ texts wishes(const app_options& o) {
             {"last batch", std::to_string(o.plan.last_batch)},
             {"any", o.plan.any ? "yes" : "no"},
             {"schedules", join(o.plan.schedules, ",")},
-            {"micro-batches", o.plan.fixes_microbatches ? std::to_string(run.microbatches) : ""},
-            {"replicas", o.plan.fixes_replicas ? listed(run.replicas) : ""},
+            {"micro-batches", o.plan.fixes_microbatches ? std::to_string(o.pipeline.microbatches) : ""},
+            {"replicas", o.plan.fixes_replicas ? listed(o.pipeline.replicas) : ""},
             {"stages", std::to_string(o.plan.stages)},
             {"cuts", join(o.cuts, ",")},
             {"keep together", join(o.plan.keep_together, ";")},
@@ -85,13 +85,8 @@ std::vector<contender> contenders_of(found_plans& found) {
   std::vector<contender> all;
   if (found.best.size() > most_besides) found.best.resize(most_besides);
   std::stable_sort(found.best.begin(), found.best.end(), [](const auto& a, const auto& b) {
-    const auto workers = [](const planner::plan& p) {
-      int sum = 0;
-      for (const auto& stage : p.stages)
-        sum += stage.replicas;
-      return std::pair(sum, p.stages.size());
-    };
-    return workers(a) < workers(b);
+    const auto size = [](const planner::plan& p) { return std::pair(workers_of(p), p.stages.size()); };
+    return size(a) < size(b);
   });
   if (found.plain) all.push_back({.plan = *found.plain});
   for (auto& p : found.best)

@@ -36,6 +36,14 @@ ordered_json per_stage(const actors::run_summary& summary, Member member) {
   return list;
 }
 
+template <class Get>
+ordered_json per_planned_stage(const actors::run_summary& summary, Get get) {
+  auto list = ordered_json::array();
+  for (const auto& stage : summary.plan->stages)
+    list.push_back(get(stage));
+  return list;
+}
+
 // The shortest decimal that is this float: 0.01 and not 0.009999999776.
 double shortest(float value) {
   std::array<char, 32> text{};
@@ -113,18 +121,18 @@ ordered_json summary_json(const actors::run_summary& s, const run_facts& facts) 
                     {"step_seconds", s.step_seconds},
                     {"weights_sha256", s.weights_sha256},
                     {"state_sha256", s.state_sha256},
-                    {"schedule", s.schedule},
-                    {"microbatches", s.microbatches},
-                    {"replicas", per_stage(s, &stage_report::replicas)},
-                    {"in_flight", per_stage(s, &stage_report::credit)},
-                    {"layers", per_stage(s, &stage_report::layers)},
+                    {"schedule", s.plan->schedule},
+                    {"microbatches", s.plan->microbatches},
+                    {"replicas", per_planned_stage(s, [](const auto& stage) { return stage.replicas; })},
+                    {"in_flight", per_planned_stage(s, [](const auto& stage) { return stage.in_flight; })},
+                    {"layers", per_planned_stage(s, planner::layers_text)},
                     {"updates", per_stage(s, &stage_report::updates)},
                     {"weight_bytes", per_stage(s, &stage_report::weight_bytes)},
                     {"peak_weight_bytes", per_stage(s, &stage_report::peak_weight_bytes)},
                     {"peak_memory_bytes", per_stage(s, &stage_report::peak_memory_bytes)},
                     {"drains", s.drains},
                     {"changed_on_resume", s.changes},
-                    {"threads", s.threads},
+                    {"threads", s.plan->threads},
                     {"instruction_set", s.instruction_set},
                     {"library", s.library},
                     {"trace_dropped", s.trace_dropped}};

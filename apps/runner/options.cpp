@@ -65,13 +65,13 @@ void declare_pipeline(command_line& line, app_options& o, option_texts& t) {
   line.whole("--workers", o.plan.workers, 1, most_threads, "For --plan auto: workers at most [cores]");
   line.texts("--keep-together", o.plan.keep_together, "LAYERS",
              "For --plan auto: layers that no cut may part: a block's name or FIRST..LAST (repeatable)");
-  line.text("--save-plan", o.plan.save, "FILE", "For --plan auto: write the plan found");
+  line.text("--save-plan", o.plan.save, "FILE", "Write the plan that runs; --plan FILE repeats it");
   line.text(
       "--plan-cache", o.plan.cache, "WHERE",
       "For --plan auto: folder of plans found before; off; refresh or refresh:DIR: measure anew [~/.cache/penstock]");
   line.choice("--executor", t.executor, {"actors", "oracle"},
               "actors, or oracle: the same schedule in one thread, without actors");
-  line.whole("--threads", o.run.threads, 1, most_threads, "Compute threads per worker [cores / workers]");
+  line.whole("--threads", o.pipeline.threads, 1, most_threads, "Compute threads per worker [cores / workers]");
   line.whole("--loader-threads", o.run.loader_threads, 1, most_threads, "Threads that load and decode samples");
   line.real("--stall-timeout", o.run.stall_seconds, 0.001, 1e9, "Seconds without progress that end the run");
   line.flag("--reference-kernels", o.run.reference_kernels, "Plain loops instead of oneDNN");
@@ -148,23 +148,20 @@ void read_pipeline(app_options& o, option_texts& t) {
     o.plan.in_flight = std::exchange(t.schedule.in_flight, "");
     o.plan.stages = static_cast<int>(t.schedule.stages);
   }
-  const auto request = read_schedule_options(t.schedule);
-  o.run.schedule = request.name;
-  o.run.replicas = request.replicas;
-  o.run.microbatches = request.microbatches;
-  o.run.in_flight = request.in_flight;
-  o.run.window = request.window;
-  t.schedule.stages = static_cast<std::int64_t>(request.replicas.size());
-  const auto wanted = request.replicas.size() - 1;
+  const int threads = o.pipeline.threads;
+  o.pipeline = read_schedule_options(t.schedule);
+  o.pipeline.threads = threads;
+  t.schedule.stages = static_cast<std::int64_t>(o.pipeline.replicas.size());
+  const auto wanted = o.pipeline.replicas.size() - 1;
   if (!o.cuts.empty() && o.cuts.size() != wanted)
     throw usage_error("--cuts: found " + std::to_string(o.cuts.size()) + " layers, wanted " + std::to_string(wanted) +
                       " for " + std::to_string(wanted + 1) + " stages");
 }
 
 void check_fit(const app_options& o) {
-  if (o.run.microbatches > o.run.batch)
+  if (o.pipeline.microbatches > o.run.batch)
     throw usage_error("--batch: found " + std::to_string(o.run.batch) + ", wanted at least the " +
-                      std::to_string(o.run.microbatches) + " of --microbatches");
+                      std::to_string(o.pipeline.microbatches) + " of --microbatches");
   if (o.run.label_smoothing >= 1) throw usage_error("--label-smoothing: found 1, wanted a number below 1");
   if ((o.run.resume || o.resume_auto) && o.run.checkpoint.empty())
     throw usage_error("--resume: wanted --checkpoint DIR with it");
@@ -197,8 +194,7 @@ void check_beside_plan(const app_options& o, const command_line& line) {
   if (plan.source != "auto") {
     refuse_beside_plan(line, {"--workers"},
                        "wanted --plan auto with it; threads that load samples are --loader-threads");
-    refuse_beside_plan(line, {"--cluster", "--keep-together", "--save-plan", "--plan-cache"},
-                       "wanted --plan auto with it");
+    refuse_beside_plan(line, {"--cluster", "--keep-together", "--plan-cache"}, "wanted --plan auto with it");
   }
   if (line.given("--plan") && plan.source.empty()) throw usage_error("--plan: found '', wanted a file or auto");
   if (plan.source.empty()) return;
@@ -217,13 +213,13 @@ void check_beside_plan(const app_options& o, const command_line& line) {
 void read_plan(app_options& o, const command_line& line) {
   auto& plan = o.plan;
   if (plan.source != "auto") return;
-  if (line.given("--schedule") || !plan.any) plan.schedules = {o.run.schedule};
+  if (line.given("--schedule") || !plan.any) plan.schedules = {o.pipeline.schedule};
   plan.fixes_replicas = line.given("--replicas");
-  if (plan.fixes_replicas) plan.stages = static_cast<int>(o.run.replicas.size());
+  if (plan.fixes_replicas) plan.stages = static_cast<int>(o.pipeline.replicas.size());
   plan.fixes_microbatches = line.given("--microbatches");
-  const bool synchronous = planner::resolve_schedule({.name = o.run.schedule}).synchronous;
+  const bool synchronous = planner::resolve_schedule({.name = o.pipeline.schedule}).synchronous;
   if (o.run.clip_norm > 0 && !plan.schedules.empty() && !synchronous)
-    throw usage_error("--clip-norm: needs a synchronous schedule, and --plan auto keeps " + o.run.schedule +
+    throw usage_error("--clip-norm: needs a synchronous schedule, and --plan auto keeps " + o.pipeline.schedule +
                       "; wanted --schedule 1f1b with --microbatches, or --plan auto:any");
 }
 

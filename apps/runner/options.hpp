@@ -1,6 +1,7 @@
 // What a person asked of an app, in the words of its command line.
 #pragma once
 
+#include "actors/policy/settle_plan.hpp"
 #include "actors/run_options.hpp"
 #include "apps/models/registry.hpp"
 #include "apps/runner/command_line.hpp"
@@ -22,11 +23,11 @@ struct plan_options {
   std::vector<std::string> schedules;     ///< auto: only these; empty: all
   std::vector<std::string> keep_together; ///< auto: layers that no cut may part
   int stages = 0;                         ///< auto: exactly so many; 0: free
-  bool fixes_replicas = false;            ///< auto: run.replicas was given
+  bool fixes_replicas = false;            ///< auto: pipeline.replicas was given
   bool fixes_microbatches = false;
   std::string in_flight;       ///< auto: as given
   std::int64_t last_batch = 0; ///< auto: samples of an epoch's shorter last minibatch; 0: there is none
-  std::string save;            ///< auto: where the plan found is written
+  std::string save;            ///< where the plan that runs is written
   std::string cache;           ///< auto: where plans are kept (plan_cache.hpp)
 };
 
@@ -44,9 +45,10 @@ struct job_options {
 };
 
 struct app_options {
-  std::string model;       ///< name in the registry
-  actors::run_options run; ///< cuts stay empty until the model is known
-  model_options network;   ///< classes 0: what the data set has
+  std::string model;                 ///< name in the registry
+  actors::pipeline_request pipeline; ///< what of it a plan does not decide; cuts stay empty until the model is known
+  actors::run_options run;
+  model_options network; ///< classes 0: what the data set has
   std::string data = "synthetic";
   bool data_given = false;
   bool augment = true;
@@ -99,6 +101,6 @@ struct schedule_texts {
 };
 void declare_schedule_options(command_line& line, schedule_texts& texts);
 /// Checks the name (with the nearest), the lists and the stage count against the list. Throws usage_error.
-planner::schedule_request read_schedule_options(const schedule_texts& texts);
+actors::pipeline_request read_schedule_options(const schedule_texts& texts);
 
 } // namespace penstock::apps

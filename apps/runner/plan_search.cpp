@@ -37,8 +37,8 @@ bool derives_microbatches(const std::string& schedule) {
 // The minibatch, and the micro-batches that may come of it; those between are interpolated.
 std::vector<std::int64_t> sizes_to_measure(const app_options& o, std::int64_t least) {
   std::set<std::int64_t> sizes{std::max(least, o.run.batch)};
-  if (o.plan.fixes_microbatches) sizes.insert(std::max(least, o.run.batch / o.run.microbatches));
-  const bool splits = o.plan.any || derives_microbatches(o.run.schedule);
+  if (o.plan.fixes_microbatches) sizes.insert(std::max(least, o.run.batch / o.pipeline.microbatches));
+  const bool splits = o.plan.any || derives_microbatches(o.pipeline.schedule);
   for (const std::int64_t parts : {2, 4, 8})
     if (splits && o.run.batch / parts >= least) sizes.insert(o.run.batch / parts);
   return {sizes.begin(), sizes.end()};
@@ -68,11 +68,11 @@ planner::plan_request request_for(const app_options& o) {
   request.last_batch = o.plan.last_batch;
   request.schedules = o.plan.schedules;
   if (o.plan.fixes_microbatches)
-    request.microbatches = {o.run.microbatches};
-  else if (!o.plan.any && !derives_microbatches(o.run.schedule))
+    request.microbatches = {o.pipeline.microbatches};
+  else if (!o.plan.any && !derives_microbatches(o.pipeline.schedule))
     request.microbatches = {1};
   request.stages = o.plan.stages;
-  if (o.plan.fixes_replicas) request.replicas = o.run.replicas;
+  if (o.plan.fixes_replicas) request.replicas = o.pipeline.replicas;
   request.first_layers = o.cuts;
   request.keep_together = o.plan.keep_together;
   request.in_flight = o.plan.in_flight;
@@ -104,10 +104,7 @@ std::vector<int> worker_counts(const app_options& o) {
   const int cores = usable_cores();
   int least = std::max(1, o.plan.stages);
   if (o.plan.fixes_replicas) {
-    least = 0;
-    for (const int r : o.run.replicas)
-      least += r;
-    return {least};
+    return {std::accumulate(o.pipeline.replicas.begin(), o.pipeline.replicas.end(), 0)};
   }
   const int most = o.plan.workers > 0 ? o.plan.workers : std::max(cores, least);
   std::vector<int> counts;
@@ -163,46 +160,34 @@ std::string shape_of(const planner::plan& p) {
 std::optional<planner::plan> plain_plan(const app_options& o, const model& net, const planner::plan_request& request,
                                         const found_plans& found) {
   if (!o.plan.keep_together.empty() && o.plan.stages > 1 && o.cuts.empty()) return std::nullopt;
-  planner::plan p;
-  p.model = found.measured.model;
-  p.model_options = found.measured.model_options;
-  p.batch = o.run.batch;
-  p.schedule = o.plan.schedules.size() == 1 ? o.plan.schedules.front() : o.run.schedule;
-  if (request.synchronous_only && o.plan.any && o.plan.schedules.empty()) p.schedule = "1f1b";
-  p.microbatches = o.plan.fixes_microbatches ? o.run.microbatches : 0;
-  p.optimizer_copies = request.optimizer_copies;
-  auto replicas = o.plan.fixes_replicas ? o.run.replicas
-                                        : std::vector<int>(static_cast<std::size_t>(std::max(1, o.plan.stages)), 1);
-  const auto workers = std::accumulate(replicas.begin(), replicas.end(), 0);
+  actors::pipeline_request wanted;
+  wanted.schedule = o.plan.schedules.size() == 1 ? o.plan.schedules.front() : o.pipeline.schedule;
+  if (request.synchronous_only && o.plan.any && o.plan.schedules.empty()) wanted.schedule = "1f1b";
+  wanted.microbatches = o.plan.fixes_microbatches ? o.pipeline.microbatches : 0;
+  wanted.replicas = o.plan.fixes_replicas ? o.pipeline.replicas
+                                          : std::vector<int>(static_cast<std::size_t>(std::max(1, o.plan.stages)), 1);
+  const auto workers = std::accumulate(wanted.replicas.begin(), wanted.replicas.end(), 0);
   const planner::cluster* on = nullptr;
   for (const auto& c : found.machines)
     if (c.device_count() >= workers && (on == nullptr || c.device_count() < on->device_count())) on = &c;
   if (on == nullptr) return std::nullopt;
-  p.threads = on->devices.front().threads;
-  std::vector<int> cuts = actors::balanced_cuts(net, replicas);
+  wanted.threads = on->devices.front().threads;
   const auto& layers = net.layers();
-  if (!o.cuts.empty()) {
-    cuts = {0};
-    for (const auto& name : o.cuts)
-      cuts.push_back(static_cast<int>(
-          std::find_if(layers.begin(), layers.end(), [&](const auto& l) { return l.name == name; }) - layers.begin()));
-  }
-  for (std::size_t s = 0; s < replicas.size(); ++s) {
-    const auto end = s + 1 < cuts.size() ? static_cast<std::size_t>(cuts[s + 1]) : layers.size();
-    p.stages.push_back({.first_layer = layers.at(static_cast<std::size_t>(cuts[s])).name,
-                        .last_layer = layers.at(end - 1).name,
-                        .replicas = replicas[s]});
-  }
+  for (const auto& name : o.cuts)
+    wanted.cuts.push_back(static_cast<int>(
+        std::find_if(layers.begin(), layers.end(), [&](const auto& l) { return l.name == name; }) - layers.begin()));
+  planner::plan p;
+  p.model = found.measured.model;
+  p.model_options = found.measured.model_options;
+  p.batch = o.run.batch;
+  p.optimizer_copies = request.optimizer_copies;
   try {
-    if (!request.in_flight.empty()) {
-      auto wanted = planner::request_of(p, 1);
-      wanted.in_flight = planner::parse_in_flight(request.in_flight);
-      const auto shape = planner::resolve_schedule(wanted);
-      for (std::size_t s = 0; s < p.stages.size(); ++s)
-        p.stages[s].in_flight = shape.stages[s].credit;
-    }
+    if (!request.in_flight.empty()) wanted.in_flight = planner::parse_in_flight(request.in_flight);
+    static_cast<planner::execution_plan&>(p) = actors::draft_plan(wanted, net);
     p = planner::predict(p, found.measured, *on);
     if (!planner::trains_on(found.measured, request.batch, request.last_batch, p.microbatches)) return std::nullopt;
+  } catch (const usage_error&) {
+    return std::nullopt;
   } catch (const std::invalid_argument&) {
     return std::nullopt;
   }
@@ -218,7 +203,7 @@ std::optional<planner::plan> plain_plan(const app_options& o, const model& net, 
 // work was, and no simulation knows stages that are held up by turns, which more in flight makes up for.
 std::optional<planner::plan> steady_plan(const app_options& o, const model& net, planner::plan_request request,
                                          const found_plans& found) {
-  const auto schedule = o.plan.schedules.size() == 1 ? o.plan.schedules.front() : o.run.schedule;
+  const auto schedule = o.plan.schedules.size() == 1 ? o.plan.schedules.front() : o.pipeline.schedule;
   const auto& machine = found.machines.back();
   const int workers = machine.device_count();
   const bool is_free = o.plan.stages == 0 && !o.plan.fixes_replicas && o.cuts.empty() && o.plan.keep_together.empty() &&
@@ -288,11 +273,9 @@ void plan_all(const app_options& o, const planner::plan_request& request, const 
 std::vector<std::string> impossible_speedups(const found_plans& found) {
   std::vector<std::string> doubts;
   for (const auto& p : found.best) {
-    int workers = 0;
-    for (const auto& stage : p.stages)
-      workers += stage.replicas;
+    const auto workers = workers_of(p);
     const auto speedup = p.predicted->speedup_over_one_device;
-    if (speedup > 1.1 * workers)
+    if (speedup > 1.1 * static_cast<double>(workers))
       doubts.push_back(fmt::format("{} is predicted {:.1f} times as fast as one of its {} workers",
                                    planner::describe_stages(p), speedup, workers));
   }

@@ -4,7 +4,6 @@
 #include "actors/profiler/time_steps.hpp"
 #include "apps/runner/app_job.hpp"
 #include "apps/runner/apply_plan.hpp"
-#include "apps/runner/place_plan.hpp"
 #include "kernels/check.hpp"
 
 #include <fmt/format.h>
@@ -113,11 +112,8 @@ private:
 
   double run(std::size_t index, const std::string& round) {
     const auto& plan = all_.at(index).plan;
-    auto run = options_.run;
-    run.threads = 0;
     auto net = net_;
-    apply_plan(plan, net, run);
-    if (job_ != nullptr) place_by_devices(plan, job_->ranks().size(), run);
+    const auto settled = actors::settle_plan(fit_plan(plan, net, 0), *net, place_in(job_));
     if (!teller_.at("trying " + std::to_string(all_.size()) + " plans, " + round, planner::describe_stages(plan)))
       throw error("the plans were not tried: asked to stop");
     const actors::timing_options how{.seconds = limits_.turn_seconds,
@@ -125,7 +121,7 @@ private:
                                      .number = turn_++,
                                      .should_stop = [this] { return !teller_.goes_on(); }};
     const auto* ranks = job_ != nullptr ? &job_->ranks() : nullptr;
-    const auto seconds = actors::time_steps(run, net, ranks, how);
+    const auto seconds = actors::time_steps(settled, options_.run, net, ranks, how);
     // Nobody begins the next one while another still listens to this one's messages.
     if (ranks != nullptr) ranks->control.all_gather(turn_name() + " is next", "", ranks->patience);
     return seconds;
@@ -162,10 +158,7 @@ int fastest_of(const std::vector<contender>& all) {
 int most_cores(const std::vector<contender>& all) {
   int most = 1;
   for (const auto& c : all) {
-    int workers = 0;
-    for (const auto& stage : c.plan.stages)
-      workers += stage.replicas;
-    most = std::max(most, workers * std::max(c.plan.threads, 1));
+    most = std::max(most, static_cast<int>(workers_of(c.plan)) * std::max(c.plan.threads, 1));
   }
   return most;
 }

@@ -40,7 +40,7 @@ std::string groups_text(const planner::schedule& s) {
 } // namespace
 
 std::string update_text(const planner::plan& p) {
-  const auto shape = planner::resolve_schedule(planner::request_of(p, 1));
+  const auto shape = planner::schedule_of(p);
   const auto& rules = planner::find_preset(shape.name);
   const auto stale = staleness_of(rules, shape);
   auto text = stale == 0 ? "not stale" : "up to " + counted(stale, "update") + " stale";
@@ -50,13 +50,10 @@ std::string update_text(const planner::plan& p) {
 }
 
 std::string plan_line(const planner::plan& p) {
-  const auto shape = planner::resolve_schedule(planner::request_of(p, 1));
-  std::int64_t workers = 0;
-  for (const auto& stage : p.stages)
-    workers += stage.replicas;
+  const auto shape = planner::schedule_of(p);
   auto text = fmt::format("{}, {}", planner::describe_stages(p), p.schedule);
   if (shape.microbatches > 1) text += fmt::format(", {} micro-batches", shape.microbatches);
-  text += ", " + counted(workers, "worker");
+  text += ", " + counted(workers_of(p), "worker");
   if (p.threads > 0) text += " of " + counted(p.threads, "thread");
   return text + ", " + update_text(p);
 }

@@ -2,7 +2,6 @@
 #include "apps/runner/prepare.hpp"
 
 #include "actors/digest.hpp"
-#include "actors/pipeline.hpp"
 #include "actors/sample_needs.hpp"
 #include "apps/runner/app_job.hpp"
 #include "apps/runner/apply_plan.hpp"
@@ -10,7 +9,6 @@
 #include "apps/runner/network.hpp"
 #include "apps/runner/of_option.hpp"
 #include "apps/runner/output_files.hpp"
-#include "apps/runner/place_plan.hpp"
 #include "apps/runner/say.hpp"
 #include "kernels/check.hpp"
 #include "kernels/input_file.hpp"
@@ -31,9 +29,7 @@ namespace penstock::apps {
 namespace {
 
 std::vector<int> cut_indices(const std::vector<std::string>& cuts, const model& net) {
-  std::vector<std::string> names;
-  for (const auto& layer : net.layers())
-    names.push_back(layer.name);
+  const auto names = actors::layer_names(net);
   std::vector<int> indices;
   for (const auto& cut : cuts) {
     const auto found = std::find(names.begin(), names.end(), cut);
@@ -50,18 +46,18 @@ std::vector<int> cut_indices(const std::vector<std::string>& cuts, const model& 
 }
 
 // Who asks for more threads than cores may mean it, or has mistyped.
-std::string crowd_note(const actors::run_options& run, const actors::placement& where, int rank) {
+std::string crowd_note(int threads, const actors::placement& where, int rank) {
   int workers = 0;
   for (const auto& of_stage : where.rank_of)
     workers += static_cast<int>(std::count(of_stage.begin(), of_stage.end(), rank));
   const int cores = usable_cores();
-  if (run.threads <= 0 || std::int64_t{workers} * run.threads <= cores) return "";
-  return fmt::format("note: --threads {}: {} compute threads take turns on {} core{}", run.threads,
-                     std::int64_t{workers} * run.threads, cores, cores == 1 ? "" : "s");
+  if (std::int64_t{workers} * threads <= cores) return "";
+  return fmt::format("note: --threads {}: {} compute threads take turns on {} core{}", threads,
+                     std::int64_t{workers} * threads, cores, cores == 1 ? "" : "s");
 }
 
 void check_stages(const app_options& o, const model& net) {
-  const auto stages = o.run.replicas.size();
+  const auto stages = o.pipeline.replicas.size();
   if (stages > net.layers().size())
     throw usage_error(fmt::format("--stages: found {}, wanted at most {}, the layers of {}", stages,
                                   net.layers().size(), net.name()));
@@ -127,18 +123,12 @@ void compare_ranks(app_job& job, const prepared_run& run) {
   job.compare("the test data", sampled_digest(run.inputs.test));
 }
 
-actors::placement placement_of(int ranks, const actors::run_options& run) {
-  return run.ranks.empty() ? actors::place_in_order(run.replicas, ranks) : actors::placement{ranks, run.ranks};
-}
-
 // The least that every rank can give each of its workers: the bits depend on it.
-void settle_threads(app_job& job, actors::run_options& run) {
-  if (run.threads > 0) return;
-  const auto where = placement_of(job.ranks().size(), run);
-  const auto here = std::to_string(actors::threads_per_worker(run, where, job.ranks().rank()));
-  run.threads = std::numeric_limits<int>::max();
-  for (const auto& text : job.ranks().control.all_gather("threads", here, job.ranks().patience))
-    run.threads = std::min(run.threads, std::stoi(text));
+int agreed_threads(const app_job& job, int here) {
+  int least = here;
+  for (const auto& text : job.ranks().control.all_gather("threads", std::to_string(here), job.ranks().patience))
+    least = std::min(least, std::stoi(text));
+  return least;
 }
 
 // What was wished for when there were more processes, and may not be had from fewer.
@@ -151,36 +141,65 @@ app_options wishes_of_fewer(app_options o, int processes) {
   return o;
 }
 
-// Sets the pipeline by hand or by plan. Ranks that have lost others all come to the same one.
+// By hand: what the command line says of the pipeline, without the processes that were lost.
+planner::plan plan_by_hand(const app_options& o, const std::string& description, int processes, const model& net) {
+  auto request = o.pipeline;
+  request.cuts = cut_indices(o.cuts, net);
+  request.recompute = parse_recompute(o.recompute, request.replicas.size());
+  if (const auto lost = lost_before(); !lost.empty())
+    shrink_pipeline(without_losses(actors::place_in_order(request.replicas, processes_before(lost, processes)), lost),
+                    request);
+  planner::plan p;
+  static_cast<planner::execution_plan&>(p) = actors::draft_plan(request, net);
+  p.model = net.name();
+  p.model_options = description;
+  p.batch = o.run.batch;
+  p.optimizer_copies = optimizer_copies(o.run.optimizer);
+  return p;
+}
+
+// A file's plan was made for all processes there once were; what is left of it is run.
+void leave_out_lost(planner::execution_plan& p, const losses& lost, int processes, const model& net) {
+  const auto before = actors::settle_plan(p, net, {processes_before(lost, processes), 0});
+  auto request = actors::as_request(p, net);
+  shrink_pipeline(without_losses(actors::placement_of(*before), lost), request);
+  const auto order = std::move(p.layer_order);
+  p = actors::draft_plan(request, net);
+  p.layer_order = order;
+}
+
+// Read or found.
+planner::plan plan_by_plan(const app_options& o, const std::string& description, app_job* job,
+                           const std::function<bool(const std::string&)>& say, std::shared_ptr<const model>& net,
+                           prepared_run& run) {
+  const auto lost = lost_before();
+  const bool finds = o.plan.source == "auto";
+  const int processes = place_in(job).processes;
+  auto p = find_plan(finds && !lost.empty() ? wishes_of_fewer(o, processes) : o, description, job, say, net);
+  const bool shrinks = !finds && !lost.empty();
+  if (shrinks) p.predicted.reset();
+  if (const auto note = plan_differences(p, description, o.run, o.pipeline.threads); !note.empty()) {
+    run.notes.push_back(note);
+    p.predicted.reset();
+  }
+  static_cast<planner::execution_plan&>(p) = fit_plan(p, net, o.pipeline.threads);
+  if (shrinks) leave_out_lost(p, lost, processes, *net);
+  return p;
+}
+
+// Settles the pipeline, by hand or by plan. Ranks that have lost others all come to the same one.
 void settle_pipeline(const app_options& o, const std::string& description, app_job* job,
                      const std::function<bool(const std::string&)>& say, std::shared_ptr<const model>& net,
                      prepared_run& run) {
-  const auto lost = lost_before();
-  const bool plans = o.plan.source == "auto";
-  const int processes = job != nullptr ? job->ranks().size() : 1;
-  const int planned_for = plans ? processes : processes_before(lost, processes);
-  const auto shrink = [&] {
-    shrink_pipeline(without_losses(placement_of(planned_for, run.options), lost), run.options);
-  };
-  if (!lost.empty()) run.notes.push_back("lost " + text_of(lost) + (plans ? ": planned anew" : ": going on without"));
-  if (o.plan.source.empty()) {
-    run.options.cuts = cut_indices(o.cuts, *net);
-    run.options.recompute = parse_recompute(o.recompute, o.run.replicas.size());
-    if (!lost.empty()) shrink();
-    return;
-  }
+  if (const auto lost = lost_before(); !lost.empty())
+    run.notes.push_back("lost " + text_of(lost) + (o.plan.source == "auto" ? ": planned anew" : ": going on without"));
   if (!o.plan.save.empty()) check_output_file("--save-plan", o.plan.save);
-  run.plan = find_plan(plans && !lost.empty() ? wishes_of_fewer(o, processes) : o, description, job, say, net);
-  apply_plan(*run.plan, net, run.options);
-  if (planned_for > 1) place_by_devices(*run.plan, planned_for, run.options);
-  if (!plans && !lost.empty()) {
-    shrink();
-    run.plan->predicted.reset();
-  }
-  if (const auto note = plan_differences(*run.plan, description, o.run); !note.empty()) {
-    run.notes.push_back(note);
-    run.plan->predicted.reset();
-  }
+  auto p = o.plan.source.empty() ? plan_by_hand(o, description, place_in(job).processes, *net)
+                                 : plan_by_plan(o, description, job, say, net, run);
+  const bool says_threads = p.threads > 0;
+  static_cast<planner::execution_plan&>(p) = *actors::settle_plan(p, *net, place_in(job));
+  if (job != nullptr && !says_threads) p.threads = agreed_threads(*job, p.threads);
+  run.plan = std::make_shared<const planner::plan>(std::move(p));
 }
 
 // Refuses what no plan can mend, before one is looked for.
@@ -230,15 +249,12 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   if (job != nullptr) {
     job->ranks().control.doing("comparing model and data with the others");
     compare_ranks(*job, run);
-    settle_threads(*job, run.options);
-    const auto where = placement_of(job->ranks().size(), run.options);
+    const auto where = actors::placement_of(*run.plan);
     for (int rank = 0; rank < where.ranks; ++rank)
       if (where.is_idle(rank)) run.notes.push_back(fmt::format("the plan has nothing to do for rank {}", rank));
   }
-  if (o.run.threads > 0) {
-    const int ranks = job != nullptr ? job->ranks().size() : 1;
-    const auto note =
-        crowd_note(run.options, placement_of(ranks, run.options), job != nullptr ? job->ranks().rank() : 0);
+  if (o.pipeline.threads > 0) {
+    const auto note = crowd_note(o.pipeline.threads, actors::placement_of(*run.plan), place_in(job).rank);
     if (!note.empty()) run.notes.push_back(note);
   }
   run.steps_per_epoch = minibatches.per_epoch();

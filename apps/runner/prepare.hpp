@@ -8,7 +8,7 @@
 #include "planner/plan/plan.hpp"
 
 #include <functional>
-#include <optional>
+#include <memory>
 
 namespace penstock::apps {
 
@@ -19,8 +19,8 @@ struct prepared_run {
   data_pair data;
   actors::run_inputs inputs; ///< points into data
   std::int64_t steps_per_epoch = 0;
-  std::vector<std::string> notes;    ///< for the log
-  std::optional<planner::plan> plan; ///< where --plan gave or found one
+  std::vector<std::string> notes;              ///< for the log
+  std::shared_ptr<const planner::plan> plan{}; ///< settled; with its prediction, where one was made for this
 };
 
 /// Builds the model (with the plug-ins' layers), opens the data, and reads or finds the plan; `say` gets lines while it

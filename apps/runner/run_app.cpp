@@ -126,7 +126,7 @@ int execute_run(const app_options& options, const plugin_registry& plugins, acto
   auto run = prepare_shown(options, plugins, control, job, shown);
   if (job != nullptr) run.inputs.ranks = &job->ranks();
   run.inputs.lock = lock;
-  const auto plan = actors::plan_run(run.options, run.inputs);
+  const auto plan = actors::plan_run(run.plan, run.options, run.inputs);
   if (options.dry_run) {
     if (talks) {
       save_plan(options, run);
@@ -144,7 +144,7 @@ int execute_run(const app_options& options, const plugin_registry& plugins, acto
   }
   shown.steps_per_epoch(run.steps_per_epoch);
   app_observer observer(shown, metrics ? &*metrics : nullptr, control, parts);
-  const auto summary = actors::train(run.options, run.inputs, observer, control);
+  const auto summary = actors::train(run.plan, run.options, run.inputs, observer, control);
   shown.finish();
   if (!observer.failure().empty()) throw error(observer.failure());
   if (metrics)
@@ -155,7 +155,7 @@ int execute_run(const app_options& options, const plugin_registry& plugins, acto
                                .seconds_by_part = parts.seconds()});
   if (talks) {
     say(summary_text(summary, options));
-    if (run.plan && run.plan->predicted && summary.steps > 0) say(prediction_text(*run.plan->predicted, summary));
+    if (run.plan->predicted && summary.steps > 0) say(prediction_text(*run.plan->predicted, summary));
   }
   if (talks && !summary.trace_failure.empty()) throw error(summary.trace_failure);
   const int code = code_of_interruption(job); // also of one that came when only outputs were left to write

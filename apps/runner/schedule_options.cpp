@@ -74,10 +74,10 @@ void declare_schedule_options(command_line& line, schedule_texts& texts) {
   line.whole("--window", texts.window, 0, "How far past its list's head a stage may look for work");
 }
 
-planner::schedule_request read_schedule_options(const schedule_texts& texts) {
+actors::pipeline_request read_schedule_options(const schedule_texts& texts) {
   check_schedule_name(texts.schedule);
-  planner::schedule_request request;
-  request.name = texts.schedule;
+  actors::pipeline_request request;
+  request.schedule = texts.schedule;
   request.replicas = replica_list(texts);
   request.microbatches = static_cast<int>(texts.microbatches);
   request.window = texts.window;

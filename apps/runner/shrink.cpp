@@ -183,17 +183,17 @@ actors::placement without_losses(actors::placement where, const losses& lost) {
   return where;
 }
 
-void shrink_pipeline(const actors::placement& left, actors::run_options& run) {
-  const bool same_stages = left.rank_of.size() == run.replicas.size();
-  run.ranks = left.rank_of;
-  run.replicas.clear();
+void shrink_pipeline(const actors::placement& left, actors::pipeline_request& pipeline) {
+  const bool same_stages = left.rank_of.size() == pipeline.replicas.size();
+  pipeline.ranks = left.rank_of;
+  pipeline.replicas.clear();
   for (const auto& stage : left.rank_of)
-    run.replicas.push_back(static_cast<int>(stage.size()));
+    pipeline.replicas.push_back(static_cast<int>(stage.size()));
   // Credits were chosen for other replica counts, which may not even allow them.
-  if (run.in_flight.kind == planner::in_flight_spec::mode::given) run.in_flight = {};
+  if (pipeline.in_flight.kind == planner::in_flight_spec::mode::given) pipeline.in_flight = {};
   if (same_stages) return;
-  run.cuts.clear();
-  run.recompute.clear();
+  pipeline.cuts.clear();
+  pipeline.recompute.clear();
 }
 
 restart_recipe make_restart_recipe(const transport::launch& where) {

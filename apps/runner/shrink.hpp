@@ -1,8 +1,7 @@
 // Going on without lost processes: the others start themselves anew, fewer, from the last complete checkpoint.
 #pragma once
 
-#include "actors/policy/placement.hpp"
-#include "actors/run_options.hpp"
+#include "actors/policy/settle_plan.hpp"
 #include "transport/control/control_plane.hpp"
 #include "transport/launch/launch.hpp"
 
@@ -31,7 +30,7 @@ actors::placement without_losses(actors::placement where, const losses& lost);
 
 /// Makes a hand-made or planned pipeline that one: cuts and recomputation are kept where the number of stages is, a
 /// list of credits never.
-void shrink_pipeline(const actors::placement& left, actors::run_options& run);
+void shrink_pipeline(const actors::placement& left, actors::pipeline_request& pipeline);
 
 /// What starts anew: kept from before a job is joined, since nothing of it may be asked for when things fail.
 struct restart_recipe {

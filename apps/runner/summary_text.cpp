@@ -14,16 +14,19 @@ namespace penstock::apps {
 namespace {
 
 std::string schedule_line(const actors::run_summary& s) {
-  return fmt::format("schedule {}, {} micro-batch{} a minibatch, {} thread{} a worker, {}", s.schedule, s.microbatches,
-                     s.microbatches == 1 ? "" : "es", s.threads, s.threads == 1 ? "" : "s", s.library);
+  const auto& p = *s.plan;
+  return fmt::format("schedule {}, {} micro-batch{} a minibatch, {} thread{} a worker, {}", p.schedule, p.microbatches,
+                     p.microbatches == 1 ? "" : "es", p.threads, p.threads == 1 ? "" : "s", s.library);
 }
 
 std::string stage_table(const actors::run_summary& s, bool measured) {
   std::vector<std::vector<std::string>> rows{{"stage", "layers", "replicas", "K", "weights"}};
   if (measured) rows[0].insert(rows[0].end(), {"peak weights", "peak memory", "updates"});
-  for (const auto& stage : s.stages) {
-    rows.push_back({std::to_string(rows.size() - 1), stage.layers, std::to_string(stage.replicas),
-                    std::to_string(stage.credit), byte_text(stage.weight_bytes)});
+  for (std::size_t i = 0; i < s.stages.size(); ++i) {
+    const auto& planned = s.plan->stages[i];
+    const auto& stage = s.stages[i];
+    rows.push_back({std::to_string(i), layers_text(planned), std::to_string(planned.replicas),
+                    std::to_string(planned.in_flight), byte_text(stage.weight_bytes)});
     if (measured)
       rows.back().insert(rows.back().end(), {byte_text(stage.peak_weight_bytes), byte_text(stage.peak_memory_bytes),
                                              std::to_string(stage.updates)});

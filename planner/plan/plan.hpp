@@ -1,8 +1,9 @@
-// A plan: which layers run where, on how many replicas, under which schedule, and what that is predicted to cost.
+// A plan with what it was made for and what it is predicted to cost: what `penstock plan` finds and a plan's file
+// holds.
 #pragma once
 
 #include "planner/machine.hpp"
-#include "planner/schedule.hpp"
+#include "planner/plan/execution_plan.hpp"
 
 #include <cstdint>
 #include <map>
@@ -43,15 +44,6 @@ struct prediction {
   std::optional<machine> costs; ///< what it was computed from: enough to simulate the plan again
 };
 
-struct planned_stage {
-  std::string first_layer;
-  std::string last_layer; ///< inclusive
-  int replicas = 1;
-  std::vector<std::string> devices; ///< "cpu:0", one per replica; empty on all stages: in order, by whoever runs it
-  std::int64_t in_flight = 0;       ///< K_s; 0: the schedule's own
-  bool recompute = false;
-};
-
 /// One row of `penstock plan --explain`.
 struct plan_summary {
   std::string text; ///< "conv1..pool5 x15 | fc6..fc8 x1"
@@ -69,19 +61,14 @@ struct plan_summary {
   std::string rejected; ///< why it was not taken; "" for the winner
 };
 
-struct plan {
+/// A plan as its file has it: what is run, and what is known of it.
+struct plan : execution_plan {
   static constexpr int version = 1;
   std::string model;
-  std::string model_options; ///< as profile::model_options
-  std::int64_t batch = 0;    ///< samples of a minibatch
-  std::string schedule = "pipedream";
-  int microbatches = 0; ///< M; 0: the schedule's own
-  int window = 0;
-  int threads = 0;                      ///< compute threads of a worker; 0: not said
-  int optimizer_copies = 1;             ///< of the weights, in optimizer state: what memory was predicted for
-  bool simulation_only = false;         ///< devices or a schedule that the runtime does not have ("fbp-as")
-  std::vector<std::string> layer_order; ///< only where it is not the model's own
-  std::vector<planned_stage> stages;
+  std::string model_options;    ///< as profile::model_options
+  std::int64_t batch = 0;       ///< samples of a minibatch
+  int optimizer_copies = 1;     ///< of the weights, in optimizer state: what memory was predicted for
+  bool simulation_only = false; ///< devices or a schedule that the runtime does not have ("fbp-as")
   std::optional<prediction> predicted;
   std::string reason; ///< one line: why it won
   std::optional<plan_summary> runner_up;
@@ -96,24 +83,12 @@ struct plan {
 plan plan_from_json(std::string_view text, const std::string& source);
 std::string to_json(const plan& p);
 
-/// The stages as ranges of `layers`, all of the model's, in the model's order: where stages 1, 2, ... begin in the
-/// plan's order, which is layer_order where it is given, else `layers`. Throws std::invalid_argument for a gap, an
-/// overlap, a layer that there is not (with the nearest), an order that is none of the model's layers.
-std::vector<int> cuts_of(const plan& p, const std::vector<std::string>& layers);
-
-/// What the plan asks of the schedule generator; stages that leave their credit to the schedule get its default.
-/// Throws std::invalid_argument for an unknown schedule and credits that do not fit.
-schedule_request request_of(const plan& p, std::int64_t minibatches);
-
-/// The plan with M and the credits as the schedule settles them: no zeros left.
+/// As settle_schedule.
 plan settled(plan p);
 
 /// Makes the schedule of a few minibatches and runs the static checker: what the runtime would refuse is refused here.
-/// Also replicas against devices, devices named twice, more actions than any machine would hold. Throws
+/// Also what check_devices refuses, and more actions than any machine would hold. Throws
 /// std::invalid_argument, one line.
 void check_plan(const plan& p);
-
-/// "conv1..pool5 x15 | fc6..fc8 x1".
-std::string describe_stages(const plan& p);
 
 } // namespace penstock::planner

@@ -210,6 +210,23 @@ void check_stages(const json_value& json, plan& p) {
   }
 }
 
+void check_ranks(const json_value& json, const plan& p) {
+  const auto stages = json.at("stages").items();
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const auto& stage = p.stages[s];
+    if (stage.ranks.empty() != p.stages[0].ranks.empty())
+      throw std::invalid_argument(stages[stage.ranks.empty() ? s : 0].where() +
+                                  ": the key 'ranks' is missing, wanted on every stage or on none");
+    if (stage.ranks.empty()) continue;
+    const auto ranks = stages[s].at("ranks");
+    if (stage.ranks.size() != static_cast<std::size_t>(stage.replicas))
+      ranks.refuse(std::to_string(stage.replicas) + ", one rank for each replica");
+    for (std::size_t r = 0; r < stage.ranks.size(); ++r)
+      if (p.processes > 0 && stage.ranks[r] >= p.processes)
+        ranks.items()[r].refuse("a rank below the plan's " + std::to_string(p.processes) + " processes");
+  }
+}
+
 void check_prediction(const json_value& json, const plan& p) {
   const auto refuse_count = [&p](const json_value& list) {
     list.refuse(std::to_string(p.stages.size()) + ", one for each stage");
@@ -239,6 +256,7 @@ plan plan_from_json(std::string_view text, const std::string& source) {
   visit_members(reader, p);
   check_schedule_name(json, p);
   check_stages(json, p);
+  check_ranks(json, p);
   if (p.predicted) {
     const auto mark = json.find(prediction_mark);
     if (mark && mark->text() == mark_of(p))

@@ -114,6 +114,7 @@ void visit_members(Visitor& v, Value& s) {
   v("last_layer", s.last_layer, required);
   v("replicas", s.replicas, optional, range{1, most_replicas});
   v("devices", s.devices, left_if_empty);
+  v("ranks", s.ranks, left_if_empty, range{0, most_replicas});
   v("in_flight", s.in_flight, left_if_empty, range{1, most_credit});
   v("recompute", s.recompute, optional);
 }
@@ -144,6 +145,7 @@ void visit_members(Visitor& v, Value& p) {
   v("microbatches", p.microbatches, left_if_empty, range{1, most_microbatches});
   v("window", p.window, optional, range{0, most_microbatches});
   v("threads", p.threads, left_if_empty, range{1, most_replicas});
+  v("processes", p.processes, left_if_empty, range{1, most_replicas});
   v("optimizer_copies", p.optimizer_copies, optional, range{0, most_optimizer_copies});
   v("simulation_only", p.simulation_only, left_if_empty);
   v("layer_order", p.layer_order, left_if_empty);

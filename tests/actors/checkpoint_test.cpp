@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-actors::run_options options_in(const fs::path& folder, const std::string& schedule, std::vector<int> replicas) {
+run_setup options_in(const fs::path& folder, const std::string& schedule, std::vector<int> replicas) {
   auto o = tiny_options();
   o.schedule = schedule;
   o.replicas = std::move(replicas);

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 using testing_support::read_file;
 
-actors::run_options options_in(const fs::path& folder) {
+run_setup options_in(const fs::path& folder) {
   auto o = tiny_options();
   o.replicas = {1, 1};
   o.checkpoint = folder;
@@ -38,7 +38,7 @@ protected:
     train_tiny(o);
     newest_ = at("run") / "step-0000000004";
   }
-  actors::run_options resuming() const {
+  run_setup resuming() const {
     auto o = options_in(at("run"));
     o.resume = true;
     return o;

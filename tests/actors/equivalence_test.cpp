@@ -26,7 +26,7 @@ std::string to_text(const setting& s) {
   return text + " M" + std::to_string(s.microbatches) + " K" + s.in_flight + " w" + std::to_string(s.window);
 }
 
-actors::run_options options_of(const setting& s) {
+run_setup options_of(const setting& s) {
   auto o = tiny_options();
   o.schedule = s.schedule;
   o.replicas = s.replicas;

@@ -73,7 +73,7 @@ std::shared_ptr<const model> network_that_hides(faulty_layer::fault f, int at) {
   return std::make_shared<const model>(b.build(x));
 }
 
-actors::run_options options_with_stages(int stages, actors::executor_kind executor = actors::executor_kind::actors) {
+run_setup options_with_stages(int stages, actors::executor_kind executor = actors::executor_kind::actors) {
   auto o = tiny_options();
   o.replicas.assign(static_cast<std::size_t>(stages), 1);
   o.executor = executor;

@@ -25,7 +25,7 @@ std::shared_ptr<const model> network_with_small_maps() {
   return std::make_shared<const model>(b.build(x));
 }
 
-actors::run_options options_of(const std::string& schedule, int microbatches, std::int64_t batch) {
+run_setup options_of(const std::string& schedule, int microbatches, std::int64_t batch) {
   auto o = tiny_options();
   o.schedule = schedule;
   o.microbatches = microbatches;
@@ -33,7 +33,7 @@ actors::run_options options_of(const std::string& schedule, int microbatches, st
   return o;
 }
 
-void expect_refused(const actors::run_options& o, std::int64_t samples, const std::vector<std::string>& says) {
+void expect_refused(const run_setup& o, std::int64_t samples, const std::vector<std::string>& says) {
   const tiny_extras extras{.net = network_with_small_maps(), .samples = samples};
   for (const auto& words : says)
     EXPECT_THAT([&] { train_tiny(o, extras); }, ThrowsMessage<usage_error>(HasSubstr(words)));

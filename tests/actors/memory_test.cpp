@@ -22,7 +22,7 @@ std::shared_ptr<const model> linear_network() {
   return std::make_shared<const model>(b.build(x));
 }
 
-actors::run_options pipeline_of(const char* schedule, std::vector<int> replicas, const char* credits) {
+run_setup pipeline_of(const char* schedule, std::vector<int> replicas, const char* credits) {
   auto o = tiny_options();
   o.schedule = schedule;
   o.replicas = std::move(replicas);
@@ -38,7 +38,7 @@ void expect_few_versions(const char* schedule, std::vector<int> replicas, const 
   SCOPED_TRACE(schedule);
   auto o = pipeline_of(schedule, std::move(replicas), credits);
   o.microbatches = microbatches;
-  const auto plan = planner::resolve_schedule({o.schedule, o.replicas, o.microbatches, o.in_flight, 0, 1});
+  const auto plan = planner::resolve_schedule(actors::schedule_request_of(o, 1));
   const auto result = train_tiny(o, {.net = linear_network(), .samples = 400});
   for (std::size_t s = 0; s < result.summary.stages.size(); ++s) {
     const auto& stage = result.summary.stages[s];

@@ -138,7 +138,7 @@ struct kind_of_run {
 
 class NonFinite : public ::testing::TestWithParam<kind_of_run> {
 public:
-  static actors::run_options options() {
+  static run_setup options() {
     auto o = tiny_options();
     o.replicas = {1, 1};
     o.reference_kernels = GetParam().reference;
@@ -146,10 +146,10 @@ public:
     o.stall_seconds = 60;
     return o;
   }
-  static training_result train(const actors::run_options& o, const tiny_extras& extras) {
+  static training_result train(const run_setup& o, const tiny_extras& extras) {
     return GetParam().ranks > 1 ? train_tiny_ranks(o, GetParam().ranks, extras) : train_tiny(o, extras);
   }
-  static void refuses(const actors::run_options& o, const tiny_extras& extras, const std::string& what, float value) {
+  static void refuses(const run_setup& o, const tiny_extras& extras, const std::string& what, float value) {
     EXPECT_THAT([&] { train(o, extras); },
                 ThrowsMessage<error>(AllOf(HasSubstr(what), HasSubstr("holds " + text_of(value) + " at ["))));
   }

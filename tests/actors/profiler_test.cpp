@@ -190,7 +190,7 @@ TEST_P(PredictedMemory, IsWithinATenthAndAFewMessagesOfWhatARunUses) {
   plan.schedule = c.schedule;
   plan.microbatches = c.microbatches;
   plan.batch = options.batch;
-  const auto credits = planner::resolve_schedule({c.schedule, c.replicas, c.microbatches, options.in_flight, 0, 1});
+  const auto credits = planner::resolve_schedule(actors::schedule_request_of(options, 1));
   for (std::size_t s = 0; s < c.replicas.size(); ++s) {
     const bool last = s + 1 == c.replicas.size();
     planner::planned_stage stage;

@@ -41,7 +41,7 @@ std::string name_of(const ::testing::TestParamInfo<setting>& info) {
 
 class Ranks : public ::testing::TestWithParam<setting> {
 public:
-  static actors::run_options options() {
+  static run_setup options() {
     auto o = tiny_options();
     o.schedule = GetParam().schedule;
     o.replicas = GetParam().replicas;
@@ -237,7 +237,7 @@ private:
   mutable std::atomic<std::uint64_t> calls_{0};
 };
 
-training_result train_with_wishes(const actors::run_options& options, int ranks, std::uint64_t every) {
+training_result train_with_wishes(const run_setup& options, int ranks, std::uint64_t every) {
   std::vector<actors::run_control> wishes(static_cast<std::size_t>(ranks));
   const wishing_images train(wishes, every);
   return train_tiny_ranks(options, ranks, {.train = &train, .wishes = &wishes}, every);
@@ -342,7 +342,7 @@ TEST(RanksOptions, AnIdleRankThatBeginsAfterADrainChangesNothing) {
       inputs.train = &train;
       inputs.model_options = "tiny";
       inputs.ranks = &job;
-      return actors::train(o, inputs, seen[r], wishes[r]);
+      return actors::train(actors::settle_request(o, *inputs.net, {3, job.rank()}), o, inputs, seen[r], wishes[r]);
     }));
   for (auto& run : runs) {
     const auto summary = run.get();

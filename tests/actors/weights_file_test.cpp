@@ -19,7 +19,9 @@ std::unique_ptr<pipeline> tiny_pipeline(std::uint64_t seed, std::vector<int> rep
   auto options = testing::tiny_options();
   options.seed = seed;
   options.replicas = std::move(replicas);
-  return build_pipeline(options, testing::tiny_residual_network(), {0, 6});
+  options.cuts = {6};
+  const auto net = testing::tiny_residual_network();
+  return build_pipeline(*actors::settle_request(options, *net), options, net);
 }
 
 class WeightsFile : public ::testing::Test {

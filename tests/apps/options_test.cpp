@@ -15,15 +15,15 @@ app_options parse(std::vector<std::string> words) {
 }
 
 TEST(Options, ReplicasGiveTheStageCount) {
-  EXPECT_THAT(parse({"--replicas", "2,1,3"}).run.replicas, testing::ElementsAre(2, 1, 3));
-  EXPECT_THAT(parse({"--stages", "3"}).run.replicas, testing::ElementsAre(1, 1, 1));
-  EXPECT_THAT(parse({"--stages", "2", "--replicas", "2,1"}).run.replicas, testing::ElementsAre(2, 1));
+  EXPECT_THAT(parse({"--replicas", "2,1,3"}).pipeline.replicas, testing::ElementsAre(2, 1, 3));
+  EXPECT_THAT(parse({"--stages", "3"}).pipeline.replicas, testing::ElementsAre(1, 1, 1));
+  EXPECT_THAT(parse({"--stages", "2", "--replicas", "2,1"}).pipeline.replicas, testing::ElementsAre(2, 1));
   EXPECT_THROW(parse({"--stages", "3", "--replicas", "2,1"}), usage_error);
 }
 
 TEST(Options, CutsAloneGiveTheStageCount) {
   const auto options = parse({"--cuts", "conv2,fc1"});
-  EXPECT_THAT(options.run.replicas, testing::ElementsAre(1, 1, 1));
+  EXPECT_THAT(options.pipeline.replicas, testing::ElementsAre(1, 1, 1));
   EXPECT_THAT(options.cuts, testing::ElementsAre("conv2", "fc1"));
   EXPECT_EQ(parse({"--plan", "auto", "--cuts", "conv2"}).plan.stages, 2);
   EXPECT_THROW(parse({"--cuts", "conv2,fc1", "--replicas", "2,1"}), usage_error);

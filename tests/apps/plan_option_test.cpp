@@ -77,6 +77,47 @@ TEST_F(PlanOption, TakesScheduleCreditsAndRecomputationFromThePlan) {
   EXPECT_EQ(hash_of(by_plan), hash_of(oracle));
 }
 
+TEST_F(PlanOption, SavedIsWhatTheFlagsSayAndGivesItBack) {
+  const std::vector<std::vector<std::string>> flags{
+      {},
+      {"--stages", "3"},
+      {"--stages", "2", "--cuts", "conv2", "--recompute", "0"},
+      {"--replicas", "2,1", "--in-flight", "full"},
+      {"--replicas", "1,2,1", "--in-flight", "double", "--window", "3"},
+      {"--stages", "2", "--in-flight", "5,2", "--threads", "1"},
+      {"--schedule", "1f1b", "--stages", "2", "--microbatches", "4", "--recompute", "all"},
+      {"--schedule", "gpipe", "--replicas", "2,2", "--microbatches", "3"},
+      {"--schedule", "2bw", "--stages", "3"},
+      {"--schedule", "data-parallel", "--replicas", "3"},
+      {"--schedule", "pipedream-vertical-sync", "--replicas", "2,2"},
+      {"--schedule", "model-parallel", "--stages", "2"}};
+  for (auto words : flags) {
+    const std::vector<std::string> rest{"--batch", "16", "--dry-run", "--save-plan"};
+    words.insert(words.end(), rest.begin(), rest.end());
+    words.emplace_back("flags.json");
+    const auto by_flags = run(words);
+    ASSERT_EQ(by_flags.exit_code, 0) << by_flags.errors;
+    const auto by_file = run({"--plan", "flags.json", "--batch", "16", "--dry-run", "--save-plan", "again.json"});
+    ASSERT_EQ(by_file.exit_code, 0) << by_file.errors;
+    const auto saved = read_text(folder_.path() / "flags.json");
+    EXPECT_EQ(read_text(folder_.path() / "again.json"), saved);
+    EXPECT_EQ(by_file.output, by_flags.output) << saved;
+    for (const auto& s : json::parse(saved)["stages"])
+      EXPECT_GE(s["in_flight"], 1) << "nothing is left open";
+  }
+}
+
+TEST_F(PlanOption, SavedByARunRepeatsIt) {
+  const std::vector<std::string> flags{"--replicas", "1,2,1", "--in-flight", "full", "--steps", "5", "--batch", "8"};
+  auto saving = flags;
+  saving.insert(saving.end(), {"--save-plan", "run.json"});
+  const auto first = run(saving);
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  const auto again = run({"--plan", "run.json", "--steps", "5", "--batch", "8"});
+  ASSERT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_EQ(hash_of(again), hash_of(first));
+}
+
 TEST_F(PlanOption, FindsAPlanRunsItAndComparesItWithWhatHappened) {
   const auto result = run({"--plan", "auto", "--steps", "6", "--save-plan", "found.json"});
   EXPECT_EQ(result.exit_code, 0) << result.errors;
@@ -154,8 +195,7 @@ TEST_F(PlanOption, RefusesWhatThePlanDecides) {
                                                                                       {"--window", "1"},
                                                                                       {"--recompute", "all"},
                                                                                       {"--workers", "2"},
-                                                                                      {"--keep-together", "conv2"},
-                                                                                      {"--save-plan", "p.json"}})
+                                                                                      {"--keep-together", "conv2"}})
     expect_refusal({"--plan", file, option, value}, {option});
   expect_refusal({"--workers", "2"}, {"--workers", "--plan auto"});
   expect_refusal({"--plan", "auto", "--recompute", "all"}, {"--recompute"});

@@ -55,7 +55,7 @@ TEST(Shrink, LossesFollowEachOther) {
 }
 
 TEST(Shrink, CutsAreKeptOnlyWhereTheStagesAreAndAListOfCreditsNever) {
-  actors::run_options run;
+  actors::pipeline_request run;
   run.replicas = {2, 1};
   run.cuts = {4};
   run.recompute = {true, false};

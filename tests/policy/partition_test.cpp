@@ -124,11 +124,5 @@ TEST(BalancedCuts, RefuseMoreStagesThanLayers) {
           "chain has 2 layers; 3 stages were asked for, and each needs at least one"));
 }
 
-TEST(LayerRange, NamesFirstAndLast) {
-  const auto m = chain({1, 1, 1});
-  EXPECT_EQ(layer_range(m, 0, 3), "l0 .. l2");
-  EXPECT_EQ(layer_range(m, 1, 2), "l1");
-}
-
 } // namespace
 } // namespace penstock::actors

@@ -46,8 +46,8 @@ std::shared_ptr<const model> tiny_residual_network(float dropout) {
   return std::make_shared<const model>(b.build(x));
 }
 
-actors::run_options tiny_options() {
-  actors::run_options o;
+run_setup tiny_options() {
+  run_setup o;
   o.batch = 8;
   o.epochs = 2;
   o.threads = 1;
@@ -77,8 +77,7 @@ struct tiny_data {
 
 } // namespace
 
-training_result train_tiny_ranks(const actors::run_options& options, int ranks, const tiny_extras& extras,
-                                 std::uint64_t seed) {
+training_result train_tiny_ranks(const run_setup& options, int ranks, const tiny_extras& extras, std::uint64_t seed) {
   auto data = transport::make_in_process_endpoints(ranks, seed);
   auto control = transport::make_in_process_control(ranks);
   const tiny_data shared(extras);
@@ -98,7 +97,8 @@ training_result train_tiny_ranks(const actors::run_options& options, int ranks, 
       auto inputs = shared.inputs;
       inputs.ranks = &job;
       auto& observer = r == 0 ? result.seen : others[i];
-      auto summary = actors::train(options, inputs, observer, wishes[i]);
+      const auto plan = actors::settle_request(options, *inputs.net, {ranks, r});
+      auto summary = actors::train(plan, options, inputs, observer, wishes[i]);
       control[i]->leave(std::chrono::seconds(10));
       return summary;
     }));
@@ -116,7 +116,7 @@ training_result train_tiny_ranks(const actors::run_options& options, int ranks, 
   return result;
 }
 
-training_result train_tiny(const actors::run_options& options, const tiny_extras& extras) {
+training_result train_tiny(const run_setup& options, const tiny_extras& extras) {
   const tiny_data data(extras);
   training_result result;
   actors::run_control control;
@@ -124,7 +124,8 @@ training_result train_tiny(const actors::run_options& options, const tiny_extras
   result.seen.stop_at = extras.stop_at;
   result.seen.checkpoint_at = extras.checkpoint_at;
   result.seen.stop_in_evaluation = extras.stop_in_evaluation;
-  result.summary = actors::train(options, data.inputs, result.seen, control);
+  const auto plan = actors::settle_request(options, *data.inputs.net);
+  result.summary = actors::train(plan, options, data.inputs, result.seen, control);
   result.seen.control = nullptr;
   return result;
 }

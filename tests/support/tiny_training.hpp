@@ -2,6 +2,7 @@
 // of random images, and one call that trains and returns the summary.
 #pragma once
 
+#include "actors/policy/settle_plan.hpp"
 #include "actors/trainer.hpp"
 
 #include <vector>
@@ -58,8 +59,11 @@ struct training_result {
   recording_observer seen;
 };
 
-/// Options for a short run of the tiny network: 44 samples, batch 8 (a tail of 4), two epochs with evaluation between.
-actors::run_options tiny_options();
+/// A run as a test says it: options, and the pipeline that is asked for.
+struct run_setup : actors::run_options, actors::pipeline_request {};
+
+/// A short run of the tiny network: 44 samples, batch 8 (a tail of 4), two epochs with evaluation between.
+run_setup tiny_options();
 struct tiny_extras {
   std::vector<std::shared_ptr<const actors::layer_actor_factory>> layer_actors{};
   std::shared_ptr<const model> net{};     ///< instead of the tiny residual network
@@ -70,12 +74,12 @@ struct tiny_extras {
   bool stop_in_evaluation = false;
   std::vector<actors::run_control>* wishes = nullptr; ///< of the ranks, where a test has its own
 };
-training_result train_tiny(const actors::run_options& options, const tiny_extras& extras = {});
+training_result train_tiny(const run_setup& options, const tiny_extras& extras = {});
 
 /// The same run in so many ranks, threads of this process with messages between them that overtake each other at
 /// random; rank 0's result. `stop_at` and `checkpoint_at` are asked for on the last rank, by what rank 0 sees. Throws
 /// what rank 0 throws.
-training_result train_tiny_ranks(const actors::run_options& options, int ranks, const tiny_extras& extras = {},
+training_result train_tiny_ranks(const run_setup& options, int ranks, const tiny_extras& extras = {},
                                  std::uint64_t seed = 1);
 
 } // namespace penstock::testing

@@ -1,4 +1,5 @@
 // Trains LeNet in two stages with a layer actor of our own on the cut: layer_actor [DATA [STEPS [AFTER_LAYER]]].
+#include "actors/policy/settle_plan.hpp"
 #include "actors/trainer.hpp"
 #include "apps/data/data.hpp"
 #include "apps/models/registry.hpp"
@@ -49,18 +50,17 @@ void run(const std::string& data_spec, std::int64_t steps, const std::string& af
   const auto data = apps::open_data({.spec = data_spec});
   const auto cut = std::make_shared<layer_actor::bf16_cut>(after_layer);
 
+  const auto plan =
+      actors::settle_request({.replicas = {1, 1}, .threads = 1, .cuts = {layer_behind(*net, after_layer)}}, *net);
   actors::run_options options;
-  options.replicas = {1, 1};
-  options.cuts = {layer_behind(*net, after_layer)};
   options.steps = steps;
   options.eval_every = -1;
-  options.threads = 1;
   const actors::run_inputs inputs{
       .net = net, .train = data.train.get(), .model_options = "lenet", .layer_actors = {cut}};
 
   loss_observer observer;
   actors::run_control control;
-  const auto summary = actors::train(options, inputs, observer, control);
+  const auto summary = actors::train(plan, options, inputs, observer, control);
   std::printf("steps %lld, loss %.4f -> %.4f, weights %s\n", static_cast<long long>(summary.steps), observer.first,
               observer.last, summary.weights_sha256.c_str());
   const auto& counts = cut->counts();

@@ -85,13 +85,14 @@ public:
   }
 
 private:
+  planner::execution_plan plan_;
   run_options options_;
   run_inputs inputs_;
   pipeline parts_;
   run_observer observer_;
   run_control control_;
   step_log steps_{observer_, {}, 1, 1, 1};
-  run_services services_{options_, parts_, inputs_, observer_, control_, steps_};
+  run_services services_{plan_, options_, parts_, inputs_, observer_, control_, steps_};
   caf::actor_system_config config_;
   caf::actor_system system_{config_};
   caf::scoped_actor coordinator_{system_};

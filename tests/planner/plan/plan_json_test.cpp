@@ -50,6 +50,35 @@ TEST(PlanJson, LosesNothing) {
   EXPECT_EQ(read.inputs.at("cluster"), "three.toml");
 }
 
+plan placed_plan() {
+  auto p = example_plan();
+  p.processes = 3;
+  p.stages[0].ranks = {2, 0};
+  p.stages[1].ranks = {2};
+  return p;
+}
+
+TEST(PlanJson, GivesBackWhatIsRun) {
+  for (const auto& p : {example_plan(), placed_plan()}) {
+    const execution_plan run = p;
+    EXPECT_EQ(run, plan_from_json(to_json(p), "plan.json")) << to_json(p);
+  }
+  EXPECT_THAT(to_json(example_plan()), Not(HasSubstr("ranks"))) << "one process: as plans were written before";
+}
+
+TEST(PlanJson, NamesTheKeyOfARankThatCannotBe) {
+  for (const auto& [what, by, fault] : std::vector<std::array<std::string, 3>>{
+           {R"("ranks": [2, 0])", R"("ranks": [2, 3])",
+            "plan.json: stages[0].ranks[1]: found 3, wanted a rank below the plan's 3 processes"},
+           {R"("ranks": [2, 0])", R"("ranks": [2])",
+            "plan.json: stages[0].ranks: found a list of 1, wanted 2, one rank for each replica"},
+           {R"("ranks": [2, 0])", R"("ranks": [-1, 0])", "plan.json: stages[0].ranks[0]: found -1, wanted"},
+           {R"("ranks": [2, 0],)", "", "plan.json: stages[0]: the key 'ranks' is missing, wanted on every stage"},
+           {R"("ranks": [2],)", "", "plan.json: stages[1]: the key 'ranks' is missing, wanted on every stage"},
+           {R"("processes": 3)", R"("processes": 0)", "plan.json: processes: found 0, wanted a whole number from 1"}})
+    EXPECT_THAT(fault_in(replaced(to_json(placed_plan()), what, by)), StartsWith(fault)) << by;
+}
+
 TEST(PlanJson, KeepsTheCostsThatASimulationNeeds) {
   const auto read = plan_from_json(to_json(example_plan()), "plan.json");
   const auto& s = read.predicted.value().costs.value().stages.at(0);

@@ -112,6 +112,23 @@ TEST(Plan, ChecksDevices) {
   EXPECT_EQ(fault_of([&] { check_plan(p); }), "stage 1 names no devices, wanted them on every stage or on none");
 }
 
+TEST(Plan, ChecksRanks) {
+  auto p = example_plan();
+  p.processes = 2;
+  p.stages[0].ranks = {0, 1};
+  EXPECT_EQ(fault_of([&] { check_plan(p); }), "stage 1 names no ranks, wanted them on every stage or on none");
+  p.stages[1].ranks = {1, 0};
+  EXPECT_EQ(fault_of([&] { check_plan(p); }), "stage 1 has 1 replicas on 2 ranks, wanted one rank for each");
+  p.stages[1].ranks = {2};
+  EXPECT_EQ(fault_of([&] { check_plan(p); }),
+            "stage 1 names rank 2, wanted ranks from 0 to 1, of the plan's processes");
+  p.stages[1].ranks = {1};
+  EXPECT_EQ(fault_of([&] { check_plan(p); }), "") << "several workers of a process";
+  p.processes = 0;
+  p.stages[1].ranks = {-1};
+  EXPECT_EQ(fault_of([&] { check_plan(p); }), "stage 1 names rank -1, wanted ranks from 0");
+}
+
 TEST(Plan, IsRefusedWhereTheRuntimeWouldRefuseIt) {
   auto p = plan_of({{"conv1", "pool1"}, {"conv2", "loss"}}, {1, 2});
   p.stages[0].in_flight = 1;
@@ -157,6 +174,11 @@ TEST(Plan, PassesForEveryScheduleThatResolves) {
     }
     EXPECT_EQ(fault_of([&] { check_plan(p); }).empty(), resolves) << to_json(p);
   }
+}
+
+TEST(Plan, NamesTheLayersOfAStage) {
+  EXPECT_EQ(layers_text({.first_layer = "conv1", .last_layer = "fc1"}), "conv1 .. fc1");
+  EXPECT_EQ(layers_text({.first_layer = "fc1", .last_layer = "fc1"}), "fc1");
 }
 
 TEST(Plan, SaysItsStagesInOneLine) {

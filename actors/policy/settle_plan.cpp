@@ -1,0 +1,191 @@
+// Cuts, schedule, ranks and threads, in this order.
+#include "actors/policy/settle_plan.hpp"
+
+#include "actors/policy/partition.hpp"
+#include "kernels/check.hpp"
+#include "kernels/usable_cores.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <set>
+#include <stdexcept>
+
+namespace penstock::actors {
+
+namespace {
+
+using planner::execution_plan;
+
+// The planner knows no error types of ours: what it refuses is the user's to mend.
+template <class Ask>
+auto asking_the_planner(Ask ask) {
+  try {
+    return ask();
+  } catch (const std::invalid_argument& refusal) {
+    throw usage_error(refusal.what());
+  }
+}
+
+std::vector<int> cuts_for(const pipeline_request& r, const model& net) {
+  const int layers = static_cast<int>(net.layers().size());
+  if (r.cuts.empty()) return balanced_cuts(net, r.replicas);
+  if (r.cuts.size() + 1 != r.replicas.size())
+    throw usage_error("cuts: " + std::to_string(r.cuts.size()) + " given; " + std::to_string(r.replicas.size()) +
+                      " stages have " + std::to_string(r.replicas.size() - 1));
+  std::vector<int> cuts{0};
+  for (const int c : r.cuts) {
+    if (c <= cuts.back() || c >= layers)
+      throw usage_error("cuts: layer " + std::to_string(c) + " cannot begin a stage after layer " +
+                        std::to_string(cuts.back()) + " in a model of " + std::to_string(layers) + " layers");
+    cuts.push_back(c);
+  }
+  return cuts;
+}
+
+// Ranks by devices "TYPE:R", where there are no more than the job has processes. Nothing where a device has no such
+// number, or the plan was made for more processes.
+std::optional<std::vector<std::vector<int>>> ranks_by_devices(const execution_plan& p, int processes) {
+  std::vector<std::vector<int>> ranks;
+  std::set<int> used;
+  for (const auto& stage : p.stages) {
+    auto& of_stage = ranks.emplace_back();
+    for (const auto& device : stage.devices) {
+      const auto colon = device.rfind(':');
+      if (colon == std::string::npos) return std::nullopt;
+      int rank = 0;
+      const char* end = device.data() + device.size();
+      const auto [rest, fault] = std::from_chars(device.data() + colon + 1, end, rank);
+      if (fault != std::errc{} || rest != end || rank < 0) return std::nullopt;
+      if (rank >= processes || !used.insert(rank).second) return std::nullopt;
+      of_stage.push_back(rank);
+    }
+    if (of_stage.size() != static_cast<std::size_t>(stage.replicas)) return std::nullopt;
+  }
+  return ranks;
+}
+
+std::vector<std::vector<int>> given_ranks(const execution_plan& p) {
+  std::vector<std::vector<int>> ranks;
+  for (const auto& stage : p.stages)
+    ranks.push_back(stage.ranks);
+  return ranks;
+}
+
+void settle_ranks(execution_plan& p, int processes) {
+  const auto replicas = replicas_of(p);
+  placement where{processes, {}};
+  if (!p.stages.front().ranks.empty() && (p.processes == 0 || p.processes == processes)) {
+    where.rank_of = given_ranks(p);
+    check_placement(where, replicas);
+  } else if (auto by_devices = ranks_by_devices(p, processes); by_devices && processes > 1) {
+    where.rank_of = std::move(*by_devices);
+  } else {
+    where = place_in_order(replicas, processes);
+  }
+  p.processes = processes > 1 ? processes : 0;
+  for (std::size_t s = 0; s < p.stages.size(); ++s)
+    p.stages[s].ranks = processes > 1 ? where.rank_of[s] : std::vector<int>();
+}
+
+int workers_on(const placement& where, int rank) {
+  int workers = 0;
+  for (const auto& stage : where.rank_of)
+    workers += static_cast<int>(std::count(stage.begin(), stage.end(), rank));
+  return workers;
+}
+
+} // namespace
+
+planner::schedule_request schedule_request_of(const pipeline_request& r, std::int64_t minibatches) {
+  return {r.schedule, r.replicas, r.microbatches, r.in_flight, r.window, minibatches};
+}
+
+execution_plan draft_plan(const pipeline_request& request, const model& net) {
+  const auto dealing = asking_the_planner([&] { return planner::resolve_schedule(schedule_request_of(request, 1)); });
+  const auto cuts = cuts_for(request, net);
+  const auto stages = request.replicas.size();
+  if (!request.recompute.empty() && request.recompute.size() != stages)
+    throw usage_error("recompute: given for " + std::to_string(request.recompute.size()) + " stages, wanted " +
+                      std::to_string(stages));
+  if (!request.ranks.empty())
+    check_placement({std::numeric_limits<int>::max(), request.ranks}, request.replicas); // how many, settle_plan knows
+  execution_plan p;
+  p.schedule = request.schedule;
+  p.microbatches = dealing.microbatches;
+  p.window = request.window;
+  p.threads = request.threads;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const auto end = s + 1 < stages ? static_cast<std::size_t>(cuts[s + 1]) : net.layers().size();
+    planner::planned_stage stage;
+    stage.first_layer = net.layers()[static_cast<std::size_t>(cuts[s])].name;
+    stage.last_layer = net.layers()[end - 1].name;
+    stage.replicas = request.replicas[s];
+    stage.in_flight = dealing.stages[s].credit;
+    stage.recompute = !request.recompute.empty() && request.recompute[s];
+    if (!request.ranks.empty()) stage.ranks = request.ranks[s];
+    p.stages.push_back(std::move(stage));
+  }
+  return p;
+}
+
+planner::plan_ptr settle_plan(execution_plan p, const model& net, job_place where) {
+  first_layers_of(p, net);
+  if (p.schedule == planner::streaming_schedule)
+    throw usage_error("the schedule " + p.schedule + " can only be simulated");
+  asking_the_planner([&] {
+    planner::check_devices(p);
+    planner::settle_schedule(p);
+  });
+  settle_ranks(p, where.processes);
+  if (p.threads == 0) p.threads = std::max(1, usable_cores() / std::max(1, workers_on(placement_of(p), where.rank)));
+  return std::make_shared<const execution_plan>(std::move(p));
+}
+
+planner::plan_ptr settle_request(const pipeline_request& request, const model& net, job_place where) {
+  return settle_plan(draft_plan(request, net), net, where);
+}
+
+placement placement_of(const execution_plan& settled) {
+  placement where{std::max(1, settled.processes), {}};
+  for (const auto& stage : settled.stages)
+    where.rank_of.push_back(stage.ranks.empty() ? std::vector<int>(static_cast<std::size_t>(stage.replicas), 0)
+                                                : stage.ranks);
+  return where;
+}
+
+std::vector<int> first_layers_of(const execution_plan& p, const model& net) {
+  const auto layers = layer_names(net);
+  if (!p.layer_order.empty() && p.layer_order != layers)
+    throw usage_error("the layers of " + net.name() + " are not in the plan's order");
+  auto cuts = asking_the_planner([&] { return planner::cuts_of(p, layers); });
+  cuts.insert(cuts.begin(), 0);
+  return cuts;
+}
+
+pipeline_request as_request(const execution_plan& p, const model& net) {
+  const auto asked = planner::request_of(p, 1);
+  pipeline_request r;
+  r.schedule = asked.name;
+  r.replicas = asked.replicas;
+  r.microbatches = asked.microbatches;
+  r.in_flight = asked.in_flight;
+  r.window = asked.window;
+  r.threads = p.threads;
+  r.cuts = first_layers_of(p, net);
+  r.cuts.erase(r.cuts.begin());
+  for (const auto& stage : p.stages)
+    r.recompute.push_back(stage.recompute);
+  if (!p.stages.front().ranks.empty()) r.ranks = given_ranks(p);
+  return r;
+}
+
+std::vector<std::string> layer_names(const model& net) {
+  std::vector<std::string> names;
+  for (const auto& layer : net.layers())
+    names.push_back(layer.name);
+  return names;
+}
+
+} // namespace penstock::actors

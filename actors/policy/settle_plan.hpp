@@ -1,0 +1,61 @@
+// From what a person says of a pipeline to the plan that runs: every default is resolved here and nowhere else.
+#pragma once
+
+#include "actors/policy/placement.hpp"
+#include "kernels/model.hpp"
+#include "planner/plan/execution_plan.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace penstock::actors {
+
+/// A pipeline as it is asked for, before the model and the processes are known. What is left out has a default.
+struct pipeline_request {
+  std::string schedule = "pipedream";
+  std::vector<int> replicas{1}; ///< one entry per stage
+  int microbatches = 0;         ///< 0: the schedule's default
+  planner::in_flight_spec in_flight{};
+  int window = 0;
+  int threads = 0;                       ///< compute threads per worker; 0: cores / workers, at least 1
+  std::vector<int> cuts{};               ///< first layer of stages 1..n-1; empty: balanced by parameters and flops
+  std::vector<bool> recompute{};         ///< per stage; empty: none
+  std::vector<std::vector<int>> ranks{}; ///< by stage and replica: which process hosts it; empty: in order
+};
+
+/// What the schedule generator is asked for.
+planner::schedule_request schedule_request_of(const pipeline_request& request, std::int64_t minibatches);
+
+/// Who settles: a process of a job, or the only one.
+struct job_place {
+  int processes = 1;
+  int rank = 0;
+};
+
+/// The request's plan for the model, with cuts, M and credits; ranks as given, threads as given. Throws usage_error,
+/// one line, for what cannot be.
+planner::execution_plan draft_plan(const pipeline_request& request, const model& net);
+
+/// The plan with nothing left open: M and credits as the schedule has them, ranks as given, else by the devices'
+/// numbers
+/// ("cpu:1"), else in order; compute threads, where the plan does not say, are the cores that this process may use
+/// shared out among the workers that it hosts (ranks that must agree on them agree beforehand). A settled plan comes
+/// back as it is. Throws usage_error, one line, where plan, model and processes do not fit.
+planner::plan_ptr settle_plan(planner::execution_plan p, const model& net, job_place where = {});
+/// The same of what draft_plan makes.
+planner::plan_ptr settle_request(const pipeline_request& request, const model& net, job_place where = {});
+
+/// The settled plan's ranks.
+placement placement_of(const planner::execution_plan& settled);
+
+/// First layer of each stage (starts with 0). Throws usage_error where the stages are not the model's layers.
+std::vector<int> first_layers_of(const planner::execution_plan& p, const model& net);
+
+/// The plan as a request, for whoever has to change it: with its cuts and its credits, if it names them.
+pipeline_request as_request(const planner::execution_plan& p, const model& net);
+
+/// Names in the model's order.
+std::vector<std::string> layer_names(const model& net);
+
+} // namespace penstock::actors

@@ -1,0 +1,74 @@
+// The executable plan: which layers run where, on how many replicas, under which schedule, with how much in flight. One
+// immutable value; partition, schedule and placement are derived from it, and a plan's file is it written down.
+#pragma once
+
+#include "planner/schedule.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace penstock::planner {
+
+struct planned_stage {
+  std::string first_layer;
+  std::string last_layer; ///< inclusive
+  int replicas = 1;
+  std::vector<std::string> devices; ///< "cpu:0", one per replica; empty on all stages: in order, by whoever runs it
+  std::vector<int> ranks;           ///< the process that hosts each replica; empty on all stages: one process, or open
+  std::int64_t in_flight = 0;       ///< K_s; 0: the schedule's own
+  bool recompute = false;           ///< drop activations after forward, compute them again in backward
+  friend bool operator==(const planned_stage&, const planned_stage&) = default;
+};
+
+/// Settled (actors/policy/settle_plan.hpp) nothing of it is open: no zeros but the window, ranks wherever there are
+/// several processes.
+struct execution_plan {
+  std::string schedule = "pipedream";
+  int microbatches = 0; ///< M; 0: the schedule's own
+  int window = 0;
+  int threads = 0;                      ///< compute threads of a worker; 0: not said
+  int processes = 0;                    ///< that the ranks are of; with another number they are dealt anew; 0: not said
+  std::vector<std::string> layer_order; ///< only where it is not the model's own
+  std::vector<planned_stage> stages;
+  friend bool operator==(const execution_plan&, const execution_plan&) = default;
+};
+using plan_ptr = std::shared_ptr<const execution_plan>;
+
+/// BaPipe's schedule for streaming devices: forward and backward at once, twice the features of 1F1B (arXiv 2012.12544,
+/// Table 1). The generator makes its order of work, 1F1B with doubled credits, not its concurrency.
+inline constexpr std::string_view streaming_schedule = "fbp-as";
+
+/// The stages as ranges of `layers`, all of the model's, in the model's order: where stages 1, 2, ... begin in the
+/// plan's order, which is layer_order where it is given, else `layers`. Throws std::invalid_argument for a gap, an
+/// overlap, a layer that there is not (with the nearest), an order that is none of the model's layers.
+std::vector<int> cuts_of(const execution_plan& p, const std::vector<std::string>& layers);
+
+/// Replicas of each stage.
+std::vector<int> replicas_of(const execution_plan& p);
+/// Of all stages together.
+std::int64_t workers_of(const execution_plan& p);
+
+/// What the plan asks of the schedule generator; stages that leave their credit to the schedule get its default.
+/// Throws std::invalid_argument for an unknown schedule and credits that do not fit.
+schedule_request request_of(const execution_plan& p, std::int64_t minibatches);
+
+/// The plan's schedule, resolved, without lists. Throws as resolve_schedule.
+schedule schedule_of(const execution_plan& p, std::int64_t minibatches = 1);
+
+/// The plan with M and the credits as the schedule settles them: no zeros left. Throws as schedule_of.
+void settle_schedule(execution_plan& p);
+
+/// Throws std::invalid_argument, one line, for devices or ranks that are not one for each replica of every stage, for a
+/// device twice, and for ranks beyond the processes.
+void check_devices(const execution_plan& p);
+
+/// "conv1 .. fc1", or "fc1" where there is one.
+std::string layers_text(const planned_stage& stage);
+
+/// "conv1..pool5 x15 | fc6..fc8 x1".
+std::string describe_stages(const execution_plan& p);
+
+} // namespace penstock::planner
