@@ -113,7 +113,7 @@ const std::vector<readme_command>& readme_commands() {
        .text = "build/bin/bench_planner tests/planner/pipedream_profiles/gnmt_large.txt",
        .why_not = by_hand},
       {.section = benchmarks, .text = "build/bin/bench_plan predict 6 1", .why_not = by_hand},
-      {.section = benchmarks, .text = "build/bin/bench_plan auto --sizes 32", .why_not = by_hand},
+      {.section = benchmarks, .text = "build/bin/bench_plan auto --repeats 3", .why_not = by_hand},
       {.section = benchmarks, .text = "build/bin/bench_transport", .why_not = by_hand},
       {.section = benchmarks, .text = "build/bin/bench_ranks", .why_not = by_hand},
       {.section = benchmarks, .text = "tools/bench_processes build/bin --cuts features.17", .why_not = by_hand},
