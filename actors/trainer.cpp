@@ -49,16 +49,7 @@ run_summary describe(const run_plan& plan, const model& net) {
 trace_header header_of(const run_plan& plan, const std::string& model_name) {
   trace_header h;
   h.model = model_name;
-  const auto& p = *plan.plan;
-  h.schedule = p.schedule;
-  h.microbatches = p.microbatches;
-  h.window = p.window;
-  for (const auto& stage : p.stages) {
-    h.replicas.push_back(stage.replicas);
-    h.credits.push_back(stage.in_flight);
-    h.stage_layers.push_back(layers_text(stage));
-    if (p.processes > 1) h.ranks.push_back(stage.ranks);
-  }
+  h.plan = *plan.plan;
   h.stashes_weights = plan.dealing.stashes_weights;
   h.vertical_sync = plan.plan->schedule == "pipedream-vertical-sync";
   h.minibatches = -1;

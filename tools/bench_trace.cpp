@@ -19,9 +19,8 @@ constexpr int batches = 40; // each opens a file, so they are few
 void record_span(benchmark::State& state, bool reads_clock) {
   const auto file = std::filesystem::temp_directory_path() / ("bench-trace-" + std::to_string(::getpid()) + ".pftrace");
   trace::trace_header header;
-  header.schedule = "pipedream";
-  header.replicas = {1};
-  header.credits = {1};
+  header.plan.schedule = "pipedream";
+  header.plan.stages = {{.in_flight = 1}};
   {
     trace::trace_record r;
     r.stage = 0;

@@ -1,7 +1,6 @@
 // Reads bounds from messages and from the sums that updates wait for.
 #include "actors/trace/causality.hpp"
 
-#include "actors/trace/header_schedule.hpp"
 #include "actors/trace/messages.hpp"
 
 #include <algorithm>
@@ -52,8 +51,8 @@ using joined_updates = std::map<std::tuple<int, int, std::int64_t>, joined_updat
 /// Minibatches whose gradients one update of the stage sums; 0 where the header does not tell.
 std::int64_t group_size(const trace_header& header, int stage) {
   try {
-    const bool is_group = planner::resolve_schedule(request_of(header)).updates.per_minibatch_group;
-    return is_group ? header.replicas[static_cast<std::size_t>(stage)] : 1;
+    const bool is_group = planner::schedule_of(header.plan).updates.per_minibatch_group;
+    return is_group ? header.plan.stages[static_cast<std::size_t>(stage)].replicas : 1;
   } catch (const std::invalid_argument&) {
     return 0;
   }
@@ -62,7 +61,7 @@ std::int64_t group_size(const trace_header& header, int stage) {
 joined_updates updates_of(const trace_header& header, const std::vector<trace_record>& records) {
   joined_updates updates;
   const auto is_joined = [&](const trace_record& r) {
-    return r.stage >= 0 && header.replicas[static_cast<std::size_t>(r.stage)] > 1;
+    return r.stage >= 0 && header.plan.stages[static_cast<std::size_t>(r.stage)].replicas > 1;
   };
   for (const auto& r : records) {
     if (r.kind != span_kind::update || !is_joined(r)) continue;
@@ -70,7 +69,7 @@ joined_updates updates_of(const trace_header& header, const std::vector<trace_re
     if (!is_new) at->second = std::min(at->second, r.begin_ns);
   }
   std::vector<std::int64_t> group_sizes;
-  for (std::size_t s = 0; s < header.replicas.size(); ++s)
+  for (std::size_t s = 0; s < header.plan.stages.size(); ++s)
     group_sizes.push_back(group_size(header, static_cast<int>(s)));
   std::set<std::pair<int, int>> has_sums; // by rank and stage
   for (const auto& r : records)

@@ -1,8 +1,6 @@
 // Finds spans by what they compute, and the latest of those that another one needs.
 #include "actors/trace/causes.hpp"
 
-#include "actors/trace/header_schedule.hpp"
-
 #include <algorithm>
 #include <stdexcept>
 
@@ -19,7 +17,7 @@ void take_later(span_cause& last, what kind, const trace_record* span, std::int6
 
 bool is_grouped(const trace_header& header) {
   try {
-    return planner::resolve_schedule(request_of(header)).updates.per_minibatch_group;
+    return planner::schedule_of(header.plan).updates.per_minibatch_group;
   } catch (const std::invalid_argument&) {
     return false; // then updates of groups show only their first minibatch's backward as a cause
   }
@@ -48,7 +46,7 @@ span_causes::span_causes(const trace_header& header, const std::vector<trace_rec
 }
 
 std::int64_t span_causes::group_size(int stage) const {
-  return is_grouped_ ? header_.replicas[static_cast<std::size_t>(stage)] : 1;
+  return is_grouped_ ? header_.plan.stages[static_cast<std::size_t>(stage)].replicas : 1;
 }
 
 std::int64_t span_causes::input_ns(const trace_record& span) const {

@@ -136,9 +136,8 @@ std::int64_t room_of(const trace_header& h) {
   constexpr std::int64_t least = 10, without_terminal = 120;
   const auto columns = static_cast<std::int64_t>(output_columns());
   if (columns == 0) return without_terminal;
-  auto names = std::string("stage " + std::to_string(h.replicas.size() - 1)).size();
-  if (const auto most = *std::max_element(h.replicas.begin(), h.replicas.end()); most > 1)
-    names += 1 + std::to_string(most - 1).size();
+  auto names = std::string("stage " + std::to_string(h.plan.stages.size() - 1)).size();
+  if (const auto most = std::ranges::max(replicas_of(h.plan)); most > 1) names += 1 + std::to_string(most - 1).size();
   return std::max(least, columns - static_cast<std::int64_t>(names + std::string(" ||").size()));
 }
 
@@ -187,11 +186,13 @@ std::string shown(std::string text) {
 trace_file read_to_show(const std::string& name) {
   auto file = read_trace(name);
   auto& h = file.header;
-  for (auto* text : {&h.model, &h.schedule, &h.missing, &file.missing})
+  for (auto* text : {&h.model, &h.plan.schedule, &h.missing, &file.missing})
     *text = shown(std::move(*text));
-  for (auto* list : {&h.stage_layers, &h.hosts})
-    for (auto& text : *list)
-      text = shown(std::move(text));
+  for (auto& text : h.hosts)
+    text = shown(std::move(text));
+  for (auto& stage : h.plan.stages)
+    for (auto* text : {&stage.first_layer, &stage.last_layer})
+      *text = shown(std::move(*text));
   return file;
 }
 

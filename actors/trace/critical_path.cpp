@@ -48,7 +48,7 @@ private:
       return nullptr;
     }
     const bool is_summed =
-        cause.kind == span_cause::what::sum && header_.replicas[static_cast<std::size_t>(span.stage)] > 1;
+        cause.kind == span_cause::what::sum && header_.plan.stages[static_cast<std::size_t>(span.stage)].replicas > 1;
     if (const auto input = causes_.input_ns(span); input > cause.ready_ns) {
       go_back_to(input, what::handover, span.stage);
       go_back_to(cause.ready_ns, what::input, span.stage);

@@ -12,16 +12,8 @@ namespace penstock::actors {
 
 namespace {
 
-/// "conv1 .. fc1" as first and last; one layer is both.
-std::pair<std::string, std::string> ends_of(const std::string& layers) {
-  const std::string between = " .. ";
-  const auto at = layers.find(between);
-  if (at == std::string::npos) return {layers, layers};
-  return {layers.substr(0, at), layers.substr(at + between.size())};
-}
-
 bool has_layers(const trace_header& a, const trace_header& b) {
-  return !a.stage_layers.empty() && !b.stage_layers.empty();
+  return !stage_layers(a).empty() && !stage_layers(b).empty();
 }
 
 void check_comparable(const trace_header& a, const trace_header& b) {
@@ -32,27 +24,33 @@ void check_comparable(const trace_header& a, const trace_header& b) {
   if (a.model != b.model) refuse("the model is", a.model, b.model);
   if (!has_layers(a, b)) return;
   const auto range = [](const trace_header& h) {
-    return ends_of(h.stage_layers.front()).first + " .. " + ends_of(h.stage_layers.back()).second;
+    return h.plan.stages.front().first_layer + " .. " + h.plan.stages.back().last_layer;
   };
   if (range(a) != range(b)) refuse("the layers of " + a.model + " are", range(a), range(b));
 }
 
 bool is_same_partition(const trace_header& a, const trace_header& b) {
-  if (a.replicas.size() != b.replicas.size()) return false;
-  return !has_layers(a, b) || std::equal(a.stage_layers.begin(), a.stage_layers.end(), b.stage_layers.begin(),
-                                         [](const auto& x, const auto& y) { return ends_of(x) == ends_of(y); });
+  if (a.plan.stages.size() != b.plan.stages.size()) return false;
+  return !has_layers(a, b) || stage_layers(a) == stage_layers(b);
 }
 
-std::string counts(const auto& numbers) {
+std::string replica_counts(const trace_header& h) {
   std::string text;
-  for (const auto n : numbers)
-    text += (text.empty() ? "" : ",") + std::to_string(n);
+  for (const auto& stage : h.plan.stages)
+    text += (text.empty() ? "" : ",") + std::to_string(stage.replicas);
   return text;
 }
 
-std::string layers_text(const trace_header& h) {
+std::string credits_text(const trace_header& h) {
   std::string text;
-  for (const auto& layers : h.stage_layers)
+  for (const auto& stage : h.plan.stages)
+    text += (text.empty() ? "" : ",") + std::to_string(stage.in_flight);
+  return text;
+}
+
+std::string partition_text(const trace_header& h) {
+  std::string text;
+  for (const auto& layers : stage_layers(h))
     text += (text.empty() ? "" : " | ") + layers;
   return text;
 }
@@ -62,13 +60,13 @@ std::vector<std::string> differences_of(const trace_header& a, const trace_heade
   const auto note = [&](const std::string& what, const std::string& first, const std::string& second) {
     if (first != second) lines.push_back(what + ": " + first + " in A, " + second + " in B");
   };
-  note("schedule", a.schedule, b.schedule);
-  note("stages", std::to_string(a.replicas.size()), std::to_string(b.replicas.size()));
-  if (!is_same_partition(a, b) && has_layers(a, b)) note("layers", layers_text(a), layers_text(b));
-  note("replicas", counts(a.replicas), counts(b.replicas));
-  note("micro-batches per minibatch", std::to_string(a.microbatches), std::to_string(b.microbatches));
-  note("forwards in flight", counts(a.credits), counts(b.credits));
-  note("window", std::to_string(a.window), std::to_string(b.window));
+  note("schedule", a.plan.schedule, b.plan.schedule);
+  note("stages", std::to_string(a.plan.stages.size()), std::to_string(b.plan.stages.size()));
+  if (!is_same_partition(a, b) && has_layers(a, b)) note("layers", partition_text(a), partition_text(b));
+  note("replicas", replica_counts(a), replica_counts(b));
+  note("micro-batches per minibatch", std::to_string(a.plan.microbatches), std::to_string(b.plan.microbatches));
+  note("forwards in flight", credits_text(a), credits_text(b));
+  note("window", std::to_string(a.plan.window), std::to_string(b.plan.window));
   return lines;
 }
 
@@ -85,7 +83,7 @@ totals totals_of(const trace_file& file, const trace_summary& s) {
   totals t;
   double replicas = 0, micro_batches = 0;
   for (std::size_t i = 0; i < s.stages.size(); ++i) {
-    const double here = file.header.replicas[i];
+    const double here = file.header.plan.stages[i].replicas;
     replicas += here;
     t.busy += here * s.stages[i].busy();
     t.waiting += here * waiting(s.stages[i]);
@@ -121,9 +119,9 @@ trace_difference compare_traces(const trace_file& a, const trace_file& b) {
   d.staleness = {all_a.staleness, all_b.staleness};
   d.bytes = {all_a.bytes, all_b.bytes};
   if (!is_same_partition(a.header, b.header)) return d;
-  d.is_per_minibatch = a.header.microbatches != b.header.microbatches;
-  const double times_a = d.is_per_minibatch ? a.header.microbatches : 1;
-  const double times_b = d.is_per_minibatch ? b.header.microbatches : 1;
+  d.is_per_minibatch = a.header.plan.microbatches != b.header.plan.microbatches;
+  const double times_a = d.is_per_minibatch ? a.header.plan.microbatches : 1;
+  const double times_b = d.is_per_minibatch ? b.header.plan.microbatches : 1;
   for (std::size_t i = 0; i < first.stages.size(); ++i) {
     const auto &x = first.stages[i], &y = second.stages[i];
     d.stages.push_back({.forward_seconds = {x.forward_time.median * times_a, y.forward_time.median * times_b},

@@ -88,10 +88,10 @@ std::string to_json(const trace_difference& d, const trace_file& a, const trace_
   const auto trace = [](const trace_file& file) {
     const auto& h = file.header;
     return nlohmann::json{{"model", h.model},
-                          {"schedule", h.schedule},
-                          {"replicas", h.replicas},
-                          {"stage_layers", h.stage_layers},
-                          {"microbatches", h.microbatches},
+                          {"schedule", h.plan.schedule},
+                          {"replicas", replicas_of(h.plan)},
+                          {"stage_layers", stage_layers(h)},
+                          {"microbatches", h.plan.microbatches},
                           {"minibatches", h.minibatches},
                           {"complete", file.complete()}};
   };

@@ -82,10 +82,10 @@ void trace_encoder::begin(std::string& out, std::int64_t now_ns, std::int32_t pr
       begin_process(out, rank, rank + 1);
   } else {
     begin_process(out, header_.rank, process_id);
-    if (header_.ranks.empty()) tracks_of(out, header_.rank, -1, 0);
+    if (!names_ranks(header_)) tracks_of(out, header_.rank, -1, 0);
   }
-  for (std::size_t s = 0; s < header_.replicas.size(); ++s)
-    for (int r = 0; r < header_.replicas[s]; ++r) {
+  for (std::size_t s = 0; s < header_.plan.stages.size(); ++s)
+    for (int r = 0; r < header_.plan.stages[s].replicas; ++r) {
       const int process = rank_of(header_, static_cast<int>(s), r);
       if (process_uuids_.contains(process)) tracks_of(out, process, static_cast<int>(s), r);
     }
@@ -114,11 +114,11 @@ trace_encoder::actor_tracks& trace_encoder::tracks_of(std::string& out, int proc
   if (!is_new) return tracks;
   std::string name = stage == -1 ? "source" : stage == -2 ? "metrics" : "stage " + std::to_string(stage);
   if (stage >= 0 || replica > 0) name += " replica " + std::to_string(replica);
-  if (stage >= 0 && static_cast<std::size_t>(stage) < header_.stage_layers.size())
-    name += " (" + header_.stage_layers[static_cast<std::size_t>(stage)] + ")";
+  if (stage >= 0 && !header_.plan.stages[static_cast<std::size_t>(stage)].first_layer.empty())
+    name += " (" + layers_of(header_, static_cast<std::size_t>(stage)) + ")";
   tracks.uuid = ++next_uuid_;
   // The source first, then the stages in order, the metrics last.
-  const int last_rank = static_cast<int>(header_.replicas.size()) + 1;
+  const int last_rank = static_cast<int>(header_.plan.stages.size()) + 1;
   describe(out, tracks.uuid, process_uuids_.at(process), name, stage == -2 ? last_rank : stage + 1, false);
   return tracks;
 }
@@ -150,11 +150,12 @@ void trace_encoder::instant(std::string& out, std::int64_t now_ns, std::string_v
 
 /// The same from both ends' files: of the message's direction, numbers, sender and receiver.
 std::uint64_t trace_encoder::flow_of(const trace_record& r) const {
-  const auto stages = static_cast<std::uint64_t>(header_.replicas.size());
+  const auto stages = static_cast<std::uint64_t>(header_.plan.stages.size());
   const bool is_sent = r.kind == span_kind::send;
   const auto from = static_cast<std::uint64_t>(is_sent ? r.stage : r.peer);
   const auto to = static_cast<std::uint64_t>(is_sent ? r.peer : r.stage);
-  const auto microbatches = static_cast<std::uint64_t>(header_.microbatches) + 1; // -1, which is none, has its place
+  const auto microbatches =
+      static_cast<std::uint64_t>(header_.plan.microbatches) + 1; // -1, which is none, has its place
   const auto number =
       static_cast<std::uint64_t>(r.minibatch) * microbatches + static_cast<std::uint64_t>(r.microbatch) + 1;
   return (number * stages + from) * stages + to + 1;
@@ -176,7 +177,7 @@ std::string trace_encoder::name_of_span(const trace_record& r) const {
     append(' ', name_of(r.reason));
   } else if (r.minibatch >= 0) {
     append(' ', std::to_string(r.minibatch));
-    if (header_.microbatches > 1 && r.microbatch >= 0) append('.', std::to_string(r.microbatch));
+    if (header_.plan.microbatches > 1 && r.microbatch >= 0) append('.', std::to_string(r.microbatch));
   }
   return name;
 }

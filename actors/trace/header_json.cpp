@@ -47,38 +47,79 @@ void read_ranks(const nlohmann::json& json, trace_header& h) {
   h.rank = number<int>(json.at("rank"), "rank");
   const auto& stages = json.at("ranks");
   if (!stages.is_array() || stages.size() > most_stages) refuse("'ranks' is not a list of stages");
-  for (const auto& stage : stages)
-    h.ranks.push_back(numbers<int>(stage, "ranks", most_ranks));
+  if (!stages.empty() && stages.size() != h.plan.stages.size())
+    refuse("ranks of " + std::to_string(stages.size()) + " stages, wanted " + std::to_string(h.plan.stages.size()));
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    h.plan.stages[s].ranks = numbers<int>(stages[s], "ranks", most_ranks);
   json.at("hosts").get_to(h.hosts);
   h.clock_offset_ns = number<std::int64_t>(json.at("clock_offset_ns"), "clock_offset_ns");
   h.clock_conflict_ns = number<std::int64_t>(json.at("clock_conflict_ns"), "clock_conflict_ns");
   json.at("missing").get_to(h.missing);
 }
 
+void read_plan(const nlohmann::json& json, planner::execution_plan& p) {
+  json.at("schedule").get_to(p.schedule);
+  p.microbatches = number<int>(json.at("microbatches"), "microbatches");
+  p.window = number<int>(json.at("window"), "window");
+  const auto replicas = numbers<int>(json.at("replicas"), "replicas");
+  const auto credits = numbers<std::int64_t>(json.at("credits"), "credits");
+  const auto layers = json.at("stage_layers").get<std::vector<std::string>>();
+  const auto stages = std::to_string(replicas.size()) + " stages";
+  if (credits.size() != replicas.size()) refuse(std::to_string(credits.size()) + " credits for " + stages);
+  if (!layers.empty() && layers.size() != replicas.size())
+    refuse(std::to_string(layers.size()) + " layer names for " + stages);
+  for (std::size_t s = 0; s < replicas.size(); ++s) {
+    auto& stage = p.stages.emplace_back();
+    stage.replicas = replicas[s];
+    stage.in_flight = credits[s];
+    if (!layers.empty()) set_layers(stage, layers[s]);
+  }
+  // What a file of an older version does not have.
+  if (json.contains("threads")) p.threads = number<int>(json.at("threads"), "threads");
+  if (!json.contains("recompute")) return;
+  const auto recompute = json.at("recompute").get<std::vector<bool>>();
+  if (recompute.size() != replicas.size())
+    refuse("recomputation of " + std::to_string(recompute.size()) + " stages, wanted " +
+           std::to_string(replicas.size()));
+  for (std::size_t s = 0; s < recompute.size(); ++s)
+    p.stages[s].recompute = recompute[s];
+}
+
+template <class Get>
+nlohmann::json per_stage(const planner::execution_plan& p, Get get) {
+  auto list = nlohmann::json::array();
+  for (const auto& stage : p.stages)
+    list.push_back(get(stage));
+  return list;
+}
+
 } // namespace
 
 std::string to_json(const trace_header& h) {
-  const nlohmann::json json = {{"format", format_version},
-                               {"model", h.model},
-                               {"schedule", h.schedule},
-                               {"microbatches", h.microbatches},
-                               {"window", h.window},
-                               {"replicas", h.replicas},
-                               {"credits", h.credits},
-                               {"stage_layers", h.stage_layers},
-                               {"stashes_weights", h.stashes_weights},
-                               {"vertical_sync", h.vertical_sync},
-                               {"first_minibatch", h.first_minibatch},
-                               {"minibatches", h.minibatches},
-                               {"dropped", h.dropped},
-                               {"complete", h.complete},
-                               {"run", h.run},
-                               {"rank", h.rank},
-                               {"ranks", h.ranks},
-                               {"hosts", h.hosts},
-                               {"clock_offset_ns", h.clock_offset_ns},
-                               {"clock_conflict_ns", h.clock_conflict_ns},
-                               {"missing", h.missing}};
+  const nlohmann::json json = {
+      {"format", format_version},
+      {"model", h.model},
+      {"schedule", h.plan.schedule},
+      {"microbatches", h.plan.microbatches},
+      {"window", h.plan.window},
+      {"replicas", replicas_of(h.plan)},
+      {"credits", per_stage(h.plan, [](const auto& s) { return s.in_flight; })},
+      {"stage_layers", stage_layers(h)},
+      {"recompute", per_stage(h.plan, [](const auto& s) { return s.recompute; })},
+      {"threads", h.plan.threads},
+      {"stashes_weights", h.stashes_weights},
+      {"vertical_sync", h.vertical_sync},
+      {"first_minibatch", h.first_minibatch},
+      {"minibatches", h.minibatches},
+      {"dropped", h.dropped},
+      {"complete", h.complete},
+      {"run", h.run},
+      {"rank", h.rank},
+      {"ranks", names_ranks(h) ? per_stage(h.plan, [](const auto& s) { return s.ranks; }) : nlohmann::json::array()},
+      {"hosts", h.hosts},
+      {"clock_offset_ns", h.clock_offset_ns},
+      {"clock_conflict_ns", h.clock_conflict_ns},
+      {"missing", h.missing}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -89,12 +130,7 @@ trace_header parse_header(std::string_view text) {
     const int version = number<int>(json.at("format"), "format");
     if (version != format_version) refuse("format " + std::to_string(version) + ", wanted 1");
     json.at("model").get_to(h.model);
-    json.at("schedule").get_to(h.schedule);
-    h.microbatches = number<int>(json.at("microbatches"), "microbatches");
-    h.window = number<int>(json.at("window"), "window");
-    h.replicas = numbers<int>(json.at("replicas"), "replicas");
-    h.credits = numbers<std::int64_t>(json.at("credits"), "credits");
-    json.at("stage_layers").get_to(h.stage_layers);
+    read_plan(json, h.plan);
     json.at("stashes_weights").get_to(h.stashes_weights);
     json.at("vertical_sync").get_to(h.vertical_sync);
     h.first_minibatch = number<std::int64_t>(json.at("first_minibatch"), "first_minibatch");

@@ -1,7 +1,6 @@
 // Walks every replica's records in time beside the list its schedule gives it.
 #include "actors/trace/history.hpp"
 
-#include "actors/trace/header_schedule.hpp"
 #include "actors/trace/message_check.hpp"
 #include "actors/trace/violations.hpp"
 
@@ -147,7 +146,7 @@ void stage_check::take_backward(const trace_record& r) {
   if (header_.stashes_weights && r.version_read != forward->version_read)
     fail(r, micro_name(header_, r) + " read version " + std::to_string(r.version_read) + ", its forward read " +
                 std::to_string(forward->version_read));
-  else if (!header_.stashes_weights && header_.window == 0 && listed != versions_.end() &&
+  else if (!header_.stashes_weights && header_.plan.window == 0 && listed != versions_.end() &&
            r.version_read != base_ + listed->second.second)
     fail(r, micro_name(header_, r) + " read version " + std::to_string(r.version_read) + ", the newest is " +
                 std::to_string(base_ + listed->second.second));
@@ -179,7 +178,7 @@ void stage_check::take_update(const trace_record& r) {
 }
 
 void stage_check::follow_list(const trace_record& r) {
-  if (header_.window > 0 || next_in_order_ >= order_.size()) return;
+  if (header_.plan.window > 0 || next_in_order_ >= order_.size()) return;
   const planner::action& listed = order_[next_in_order_++];
   const bool is_forward = listed.kind == planner::action_kind::forward;
   if (is_forward == (r.kind == span_kind::forward) && listed.minibatch == r.minibatch - range_.first &&
@@ -296,11 +295,11 @@ void run_check::find_recorders() {
   for (const auto& [id, records] : by_segment_)
     for (const trace_record* r : records)
       if (r->kind == span_kind::update) recording.emplace(r->stage, r->replica);
-  for (int s = 0; s < static_cast<int>(header_.replicas.size()); ++s) {
+  for (int s = 0; s < static_cast<int>(header_.plan.stages.size()); ++s) {
     std::map<int, std::vector<int>> by_rank;
-    for (int r = 0; r < header_.replicas[static_cast<std::size_t>(s)]; ++r)
+    for (int r = 0; r < header_.plan.stages[static_cast<std::size_t>(s)].replicas; ++r)
       by_rank[rank_of(header_, s, r)].push_back(r);
-    auto& of_stage = recorders_.emplace_back(header_.replicas[static_cast<std::size_t>(s)]);
+    auto& of_stage = recorders_.emplace_back(header_.plan.stages[static_cast<std::size_t>(s)].replicas);
     for (const auto& [rank, local] : by_rank) {
       const bool each_itself = std::any_of(local.begin() + 1, local.end(), [&, s = s](int r) {
         return recording.contains({s, r});
@@ -336,9 +335,9 @@ bool run_check::find_ranges() {
 /// Guards the arrays that follow: a header may claim any number of minibatches.
 bool run_check::has_every_minibatch(const segment_range& range) {
   const auto& records = by_segment_[range.id];
-  const auto stages = static_cast<std::int64_t>(header_.replicas.size());
+  const auto stages = static_cast<std::int64_t>(header_.plan.stages.size());
   // A forward and a backward of every micro-batch on every stage.
-  const auto per_minibatch = 2 * stages * header_.microbatches;
+  const auto per_minibatch = 2 * stages * header_.plan.microbatches;
   if (range.end - range.first <= static_cast<std::int64_t>(records.size()) / per_minibatch) return true;
   records_view sorted;
   for (const trace_record* r : records)
@@ -347,7 +346,7 @@ bool run_check::has_every_minibatch(const segment_range& range) {
   std::sort(sorted.begin(), sorted.end(), [&](auto* a, auto* b) { return key(a) < key(b); });
   auto at = sorted.begin();
   for (std::int64_t i = range.first; i < range.end; ++i)
-    for (std::int32_t m = 0; m < header_.microbatches; ++m)
+    for (std::int32_t m = 0; m < header_.plan.microbatches; ++m)
       for (std::int16_t s = 0; s < stages; ++s)
         for (const auto kind : {span_kind::forward, span_kind::backward}) {
           const auto wanted = std::tuple(i, m, s, kind);
@@ -373,7 +372,7 @@ std::int64_t run_check::base_version(int stage) const {
 void run_check::check_segment(const segment_range& range) {
   planner::schedule schedule;
   try {
-    schedule = planner::make_schedule(request_of(header_, range.end - range.first));
+    schedule = planner::make_schedule(request_of(header_.plan, range.end - range.first));
   } catch (const std::invalid_argument& refused) {
     found_.add(0, std::string("the header's schedule cannot be: ") + refused.what());
     return;
@@ -389,12 +388,12 @@ void run_check::check_segment(const segment_range& range) {
       if (recorders[replica] == r->replica) by_replica[{r->stage, static_cast<int>(replica)}].push_back(r);
   }
   std::vector<stage_check> stages;
-  stages.reserve(header_.replicas.size());
-  for (int s = 0; s < static_cast<int>(header_.replicas.size()); ++s) {
+  stages.reserve(header_.plan.stages.size());
+  for (int s = 0; s < static_cast<int>(header_.plan.stages.size()); ++s) {
     auto& version = versions_[static_cast<std::size_t>(s)];
     auto& stage =
         stages.emplace_back(header_, schedule, range, s, version, recorders_[static_cast<std::size_t>(s)], found_);
-    const int replicas = header_.replicas[static_cast<std::size_t>(s)];
+    const int replicas = header_.plan.stages[static_cast<std::size_t>(s)].replicas;
     for (int r = 0; r < replicas; ++r)
       stage.walk_replica(r, by_replica[{s, r}]);
     stage.check_nothing_is_missing();
@@ -427,7 +426,7 @@ std::optional<std::string> run_check::run() {
     return "no forward of minibatch " + std::to_string(first) + " on any stage";
   }
   if (!find_ranges()) return found_.first();
-  for (int s = 0; s < static_cast<int>(header_.replicas.size()); ++s)
+  for (int s = 0; s < static_cast<int>(header_.plan.stages.size()); ++s)
     versions_.push_back(base_version(s));
   for (const auto& range : ranges_) {
     if (!has_every_minibatch(range)) break;
@@ -452,7 +451,7 @@ history_verdict check_history(const trace_file& file) {
     actions += is_training(r) ? 1 : 0;
   const auto first = std::max<std::int64_t>(0, file.header.first_minibatch);
   return {outcome::holds, std::to_string(file.header.minibatches - first) + " minibatches, " + std::to_string(actions) +
-                              " forwards, backwards and updates on " + std::to_string(file.header.replicas.size()) +
+                              " forwards, backwards and updates on " + std::to_string(file.header.plan.stages.size()) +
                               " stages: the history holds"};
 }
 

@@ -83,7 +83,7 @@ std::int64_t ready_ns(const trace_record& r, const std::vector<const trace_recor
 
 std::string line_of(const trace_record& r, const trace_header& header, std::int64_t origin, std::int64_t ready) {
   std::string what(name_of(r.kind));
-  if (header.microbatches > 1 && r.kind != span_kind::update) {
+  if (header.plan.microbatches > 1 && r.kind != span_kind::update) {
     what += ' ';
     what += std::to_string(r.microbatch);
   }
@@ -104,7 +104,7 @@ std::string lifeline(const trace_file& file, std::int64_t minibatch) {
   const auto origin = records.front()->begin_ns;
   std::string text = "minibatch " + std::to_string(minibatch) + " of " + file.header.model + "\n" + "  begin ms  " +
                      pad("where", 18) + "  " + pad("what", 14) + " queued ms      took ms  version\n";
-  const auto stages = static_cast<int>(file.header.replicas.size());
+  const auto stages = static_cast<int>(file.header.plan.stages.size());
   for (const trace_record* r : records) {
     text += line_of(*r, file.header, origin, ready_ns(*r, records, stages));
     text += '\n';

@@ -96,7 +96,7 @@ private:
     const auto& h = file->header;
     const auto name = "trace '" + path.string() + "'";
     if (is_merged(h)) throw error(name + " is a merged one, wanted a rank's own");
-    if (h.rank < 0 || h.ranks.empty()) throw error(name + " is of a run in one process: nothing to merge");
+    if (h.rank < 0 || !names_ranks(h)) throw error(name + " is of a run in one process: nothing to merge");
     if (!by_rank.empty() && common_part(h) != common_part(first()))
       throw error(name + " is not of the same run as '" + by_rank.begin()->second.path.string() + "'");
     if (const auto known = by_rank.find(h.rank); known != by_rank.end())

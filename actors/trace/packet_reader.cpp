@@ -229,8 +229,7 @@ void packet_reader::read(std::string_view bytes) {
 void packet_reader::handle_header(std::string_view text) {
   trace_header parsed = parse_header(text);
   if (header &&
-      (parsed.replicas != header->replicas || parsed.microbatches != header->microbatches ||
-       parsed.rank != header->rank || parsed.ranks != header->ranks || parsed.hosts.size() != header->hosts.size()))
+      (parsed.plan != header->plan || parsed.rank != header->rank || parsed.hosts.size() != header->hosts.size()))
     throw bad_packet{"two headers that contradict each other"};
   header = std::move(parsed);
 }

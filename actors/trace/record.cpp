@@ -25,27 +25,48 @@ bool is_training(const trace_record& r) {
 }
 
 std::string layers_of(const trace_header& header, std::size_t stage) {
-  return stage < header.stage_layers.size() ? header.stage_layers[stage] : std::string("-");
+  const auto& stages = header.plan.stages;
+  return stage < stages.size() && !stages[stage].first_layer.empty() ? layers_text(stages[stage]) : std::string("-");
+}
+
+std::vector<std::string> stage_layers(const trace_header& header) {
+  std::vector<std::string> all;
+  for (const auto& stage : header.plan.stages)
+    all.push_back(layers_text(stage));
+  const bool names_any = std::any_of(all.begin(), all.end(), [](const auto& text) { return !text.empty(); });
+  return names_any ? all : std::vector<std::string>();
+}
+
+void set_layers(planner::planned_stage& stage, const std::string& text) {
+  const std::string between = " .. ";
+  const auto at = text.find(between);
+  stage.first_layer = text.substr(0, at);
+  stage.last_layer = at == std::string::npos ? text : text.substr(at + between.size());
+}
+
+bool names_ranks(const trace_header& header) {
+  const auto& stages = header.plan.stages;
+  return std::any_of(stages.begin(), stages.end(), [](const auto& stage) { return !stage.ranks.empty(); });
 }
 
 int rank_of(const trace_header& header, int stage, int replica) {
-  if (stage < 0 || static_cast<std::size_t>(stage) >= header.ranks.size()) return -1;
-  const auto& ranks = header.ranks[static_cast<std::size_t>(stage)];
+  if (stage < 0 || static_cast<std::size_t>(stage) >= header.plan.stages.size()) return -1;
+  const auto& ranks = header.plan.stages[static_cast<std::size_t>(stage)].ranks;
   return replica >= 0 && static_cast<std::size_t>(replica) < ranks.size() ? ranks[static_cast<std::size_t>(replica)]
                                                                           : -1;
 }
 
 int rank_count(const trace_header& header) {
-  if (header.ranks.empty()) return 0;
+  if (!names_ranks(header)) return 0;
   auto count = static_cast<int>(header.hosts.size());
-  for (const auto& replicas : header.ranks)
-    for (const int rank : replicas)
+  for (const auto& stage : header.plan.stages)
+    for (const int rank : stage.ranks)
       count = std::max(count, rank + 1);
   return count;
 }
 
 bool is_merged(const trace_header& header) {
-  return header.rank < 0 && !header.ranks.empty();
+  return header.rank < 0 && names_ranks(header);
 }
 
 std::string actor_name(const trace_header& header, int stage, int replica) {
@@ -53,7 +74,8 @@ std::string actor_name(const trace_header& header, int stage, int replica) {
   if (stage == -2) return "the metrics";
   std::string name = "stage " + std::to_string(stage);
   const auto at = static_cast<std::size_t>(stage);
-  if (at < header.replicas.size() && header.replicas[at] > 1) name += " replica " + std::to_string(replica);
+  if (at < header.plan.stages.size() && header.plan.stages[at].replicas > 1)
+    name += " replica " + std::to_string(replica);
   return name;
 }
 

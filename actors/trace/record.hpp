@@ -1,6 +1,8 @@
 // What a trace is made of: spans and waits of a stage replica, in one plain record.
 #pragma once
 
+#include "planner/plan/execution_plan.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -47,12 +49,8 @@ bool is_training(const trace_record& r);
 /// What the file says of the run besides its spans.
 struct trace_header {
   std::string model;
-  std::string schedule;
-  int microbatches = 1;
-  int window = 0;
-  std::vector<int> replicas;
-  std::vector<std::int64_t> credits;
-  std::vector<std::string> stage_layers; ///< "conv1 .. fc1"
+  planner::execution_plan plan{.schedule = "",
+                               .microbatches = 1}; ///< settled; layers, ranks and threads may be missing
   bool stashes_weights = true;
   bool vertical_sync = false;
   std::int64_t first_minibatch = -1; ///< global id of the run's first, after a resume; -1: the least in the trace
@@ -61,18 +59,24 @@ struct trace_header {
   bool complete = false; ///< closed in order
   std::string run; ///< names the job among others of the same plan; files of two jobs are not merged; may be empty
   int rank = -1;   ///< whose file this is; -1: a run of one process, or all ranks' files merged
-  std::vector<std::vector<int>> ranks; ///< by stage and replica: the rank that runs it; empty: one process
-  std::vector<std::string> hosts;      ///< by rank; ranks of one host share its clock; empty: one process
-  std::int64_t clock_offset_ns = 0;    ///< added to this file's times gives rank 0's clock, as measured
-  std::int64_t clock_conflict_ns = 0;  ///< of a merged trace: no clocks make its messages disagree by less
+  std::vector<std::string> hosts;     ///< by rank; ranks of one host share its clock; empty: one process
+  std::int64_t clock_offset_ns = 0;   ///< added to this file's times gives rank 0's clock, as measured
+  std::int64_t clock_conflict_ns = 0; ///< of a merged trace: no clocks make its messages disagree by less
   std::string missing; ///< of a merged trace: what its files do not tell, in words as of trace_file::missing
 };
 
-/// The stage's layers as the header names them, "-" where it does not.
+/// The stage's layers ("conv1 .. fc1") as the header names them, "-" where it does not.
 std::string layers_of(const trace_header& header, std::size_t stage);
+/// Of all stages; empty where the header does not name them.
+std::vector<std::string> stage_layers(const trace_header& header);
+/// From text of that form.
+void set_layers(planner::planned_stage& stage, const std::string& text);
 
 /// The rank that runs the stage replica; -1 in a run of one process and for the source and the metrics.
 int rank_of(const trace_header& header, int stage, int replica);
+
+/// It says which rank runs what: the run is one of several processes.
+bool names_ranks(const trace_header& header);
 
 /// Ranks of the run; 0: one process.
 int rank_count(const trace_header& header);

@@ -24,14 +24,13 @@ void check_ranks(const trace_header& h) {
   if (h.clock_offset_ns < -most_ns || h.clock_offset_ns > most_ns)
     refuse("a clock offset of " + std::to_string(h.clock_offset_ns) + " ns");
   if (h.clock_conflict_ns < 0) refuse("a clock conflict of " + std::to_string(h.clock_conflict_ns) + " ns");
-  if (h.ranks.empty()) return;
-  if (h.ranks.size() != h.replicas.size())
-    refuse("ranks of " + std::to_string(h.ranks.size()) + " stages, wanted " + std::to_string(h.replicas.size()));
-  for (std::size_t s = 0; s < h.ranks.size(); ++s) {
-    if (h.ranks[s].size() != static_cast<std::size_t>(h.replicas[s]))
-      refuse(std::to_string(h.ranks[s].size()) + " ranks for " + std::to_string(h.replicas[s]) + " replicas of stage " +
-             std::to_string(s));
-    for (const int rank : h.ranks[s])
+  if (!names_ranks(h)) return;
+  for (std::size_t s = 0; s < h.plan.stages.size(); ++s) {
+    const auto& stage = h.plan.stages[s];
+    if (stage.ranks.size() != static_cast<std::size_t>(stage.replicas))
+      refuse(std::to_string(stage.ranks.size()) + " ranks for " + std::to_string(stage.replicas) +
+             " replicas of stage " + std::to_string(s));
+    for (const int rank : stage.ranks)
       if (rank < 0 || rank >= most_ranks) refuse("stage " + std::to_string(s) + " on rank " + std::to_string(rank));
   }
   const int ranks = rank_count(h);
@@ -43,24 +42,21 @@ void check_ranks(const trace_header& h) {
 } // namespace
 
 void check_header(const trace_header& h) {
-  const auto stages = h.replicas.size();
+  const auto stages = h.plan.stages.size();
   if (stages == 0 || stages > most_stages) refuse(std::to_string(stages) + " stages, wanted 1 to 10000");
-  if (h.credits.size() != stages)
-    refuse(std::to_string(h.credits.size()) + " credits for " + std::to_string(stages) + " stages");
-  if (!h.stage_layers.empty() && h.stage_layers.size() != stages)
-    refuse(std::to_string(h.stage_layers.size()) + " layer names for " + std::to_string(stages) + " stages");
   std::int64_t replicas = 0;
-  for (const int r : h.replicas) {
-    if (r < 1 || r > most_replicas) refuse("a stage of " + std::to_string(r) + " replicas, wanted 1 to 32767");
-    replicas += r;
+  for (const auto& stage : h.plan.stages) {
+    if (stage.replicas < 1 || stage.replicas > most_replicas)
+      refuse("a stage of " + std::to_string(stage.replicas) + " replicas, wanted 1 to 32767");
+    replicas += stage.replicas;
   }
   if (replicas > most_replicas)
     refuse(std::to_string(replicas) + " replicas of " + std::to_string(stages) + " stages, at most 32767 are read");
-  for (const auto k : h.credits)
-    if (k < 1 || k > most_minibatches)
+  for (const auto& stage : h.plan.stages)
+    if (const auto k = stage.in_flight; k < 1 || k > most_minibatches)
       refuse("a credit of " + std::to_string(k) + (k < 1 ? ", wanted 1 or more" : ", at most 2^53 are read"));
-  if (h.microbatches < 1) refuse(std::to_string(h.microbatches) + " micro-batches, wanted 1 or more");
-  if (h.window < 0) refuse("a window of " + std::to_string(h.window) + ", wanted 0 or more");
+  if (h.plan.microbatches < 1) refuse(std::to_string(h.plan.microbatches) + " micro-batches, wanted 1 or more");
+  if (h.plan.window < 0) refuse("a window of " + std::to_string(h.plan.window) + ", wanted 0 or more");
   if (h.first_minibatch < -1 || h.first_minibatch > most_minibatches)
     refuse("a first minibatch of " + std::to_string(h.first_minibatch));
   if (h.complete && h.minibatches < 0) refuse("complete without the count of its minibatches");
@@ -76,13 +72,13 @@ std::string misfit(const trace_record& r, const trace_header& header) {
       what = "annotation '" + std::string(te::field_names[field]) + "' holds " + std::to_string(number);
   });
   if (!what.empty()) return what;
-  const auto stages = static_cast<int>(header.replicas.size());
+  const auto stages = static_cast<int>(header.plan.stages.size());
   if (static_cast<std::size_t>(r.kind) >= span_kinds) return "a span of no known kind";
   if (static_cast<std::size_t>(r.reason) >= wait_reasons) return "a wait for an unknown reason";
   if (r.begin_ns < 0 || r.end_ns < 0) return "a time of " + std::to_string(std::min(r.begin_ns, r.end_ns)) + " ns";
   if (r.stage < -2 || r.stage >= stages) return "a span of stage " + std::to_string(r.stage);
   if (r.peer < -2 || r.peer >= stages) return "a message of stage " + std::to_string(r.peer);
-  if (r.replica < 0 || (r.stage >= 0 && r.replica >= header.replicas[static_cast<std::size_t>(r.stage)]))
+  if (r.replica < 0 || (r.stage >= 0 && r.replica >= header.plan.stages[static_cast<std::size_t>(r.stage)].replicas))
     return "a span of stage " + std::to_string(r.stage) + " replica " + std::to_string(r.replica);
   if (r.rank < -1 || (r.rank >= 0 && r.rank >= rank_count(header))) return "a span of rank " + std::to_string(r.rank);
   return {};

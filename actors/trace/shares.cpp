@@ -50,7 +50,7 @@ double stage_shares::other() const {
 
 std::vector<stage_shares> shares_of(const trace_header& header, const std::vector<trace_record>& records,
                                     const std::vector<time_section>& sections) {
-  std::vector<stage_shares> stages(header.replicas.size());
+  std::vector<stage_shares> stages(header.plan.stages.size());
   const auto length = static_cast<double>(length_of(sections));
   if (length <= 0) return stages;
   std::map<std::pair<int, int>, activities> replicas;
@@ -64,7 +64,7 @@ std::vector<stage_shares> shares_of(const trace_header& header, const std::vecto
       if (did[place].empty()) continue;
       const auto spans = united(std::move(did[place]));
       share_at(stages[stage], place) +=
-          static_cast<double>(length_of(common(spans, left))) / length / header.replicas[stage];
+          static_cast<double>(length_of(common(spans, left))) / length / header.plan.stages[stage].replicas;
       left = without(left, spans);
     }
   }

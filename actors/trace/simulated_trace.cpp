@@ -42,14 +42,15 @@ void check_run(const planner::schedule& s, const planner::machine_run& run, cons
 trace_header header_of(const planner::schedule& s, const simulated_run_names& names) {
   trace_header h;
   h.model = names.model;
-  h.schedule = s.name;
-  h.microbatches = s.microbatches;
-  h.window = s.window;
-  for (const auto& stage : s.stages) {
-    h.replicas.push_back(stage.replicas);
-    h.credits.push_back(stage.credit);
+  h.plan.schedule = s.name;
+  h.plan.microbatches = s.microbatches;
+  h.plan.window = s.window;
+  for (const auto& from : s.stages) {
+    auto& stage = h.plan.stages.emplace_back();
+    stage.replicas = from.replicas;
+    stage.in_flight = from.credit;
+    if (!names.stage_layers.empty()) set_layers(stage, names.stage_layers[h.plan.stages.size() - 1]);
   }
-  h.stage_layers = names.stage_layers;
   h.stashes_weights = s.stashes_weights;
   h.vertical_sync = s.name == "pipedream-vertical-sync";
   h.first_minibatch = 0;

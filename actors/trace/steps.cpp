@@ -1,7 +1,6 @@
 // Orders the minibatches of each segment by their last loss.
 #include "actors/trace/steps.hpp"
 
-#include "actors/trace/header_schedule.hpp"
 #include "actors/trace/statistics.hpp"
 
 #include <algorithm>
@@ -16,7 +15,7 @@ namespace {
 /// Minibatches that fill the pipeline; 0 for a schedule that this version does not know.
 std::int64_t filling_of(const trace_header& h) {
   try {
-    const auto s = planner::resolve_schedule(request_of(h));
+    const auto s = planner::schedule_of(h.plan);
     return (s.source_credit() + s.microbatches - 1) / s.microbatches;
   } catch (const std::invalid_argument&) {
     return 0;
@@ -29,7 +28,7 @@ struct segment_times {
 };
 
 std::map<int, segment_times> segments_of(const trace_header& header, const std::vector<trace_record>& records) {
-  const auto last_stage = static_cast<int>(header.replicas.size()) - 1;
+  const auto last_stage = static_cast<int>(header.plan.stages.size()) - 1;
   std::map<int, segment_times> segments;
   for (const auto& r : records) {
     if (!is_training(r)) continue;

@@ -81,8 +81,8 @@ std::vector<worker_summary> summarize_workers(const trace_header& header, const 
   std::map<int, std::size_t> by_rank;
   std::vector<int> replicas_of;
   const auto times = compute_times_of(records, sections);
-  for (int s = 0; s < static_cast<int>(header.replicas.size()); ++s)
-    for (int r = 0; r < header.replicas[static_cast<std::size_t>(s)]; ++r) {
+  for (int s = 0; s < static_cast<int>(header.plan.stages.size()); ++s)
+    for (int r = 0; r < header.plan.stages[static_cast<std::size_t>(s)].replicas; ++r) {
       const int rank = rank_of(header, s, r);
       const auto at = rank < 0 ? workers.size() : by_rank.try_emplace(rank, workers.size()).first->second;
       const bool is_first = at == workers.size();
@@ -92,7 +92,7 @@ std::vector<worker_summary> summarize_workers(const trace_header& header, const 
       }
       worker_of[{s, r}] = at;
       ++replicas_of[at];
-      const auto [ratio, is_sure] = compare({s, r}, header.replicas[static_cast<std::size_t>(s)], times);
+      const auto [ratio, is_sure] = compare({s, r}, header.plan.stages[static_cast<std::size_t>(s)].replicas, times);
       auto& worker = workers[at];
       if (!is_first && std::pair(is_sure, ratio) <= std::pair(worker.is_straggler, worker.against_siblings)) continue;
       worker.stage = s;

@@ -1,7 +1,6 @@
 // Sums spans over the steady sections and plays the schedule with the measured times beside them.
 #include "actors/trace/summary.hpp"
 
-#include "actors/trace/header_schedule.hpp"
 #include "actors/trace/statistics.hpp"
 #include "planner/simulate.hpp"
 
@@ -152,7 +151,7 @@ std::vector<trace_record> ideal_records(const trace_header& header, const std::v
     times.push_back({.forward = s.forward_time.mean / seconds_per_ns,
                      .backward = s.backward_time.mean / seconds_per_ns,
                      .update = s.update_time.mean / seconds_per_ns});
-  const auto played = planner::simulate(planner::make_schedule(request_of(header, minibatches)), times);
+  const auto played = planner::simulate(planner::make_schedule(request_of(header.plan, minibatches)), times);
   std::vector<trace_record> records;
   records.reserve(played.spans.size());
   for (const auto& span : played.spans) {
@@ -192,7 +191,7 @@ void add_ideal(const trace_file& file, bool is_steady, std::vector<stage_summary
   constexpr double most_seconds = 1e6; // of one span; the clock of a longer simulation would overflow
   for (const auto& s : stages)
     if (s.forward_time.mean + s.backward_time.mean + s.update_time.mean > most_seconds) return;
-  const auto actions = minibatches * file.header.microbatches * static_cast<std::int64_t>(stages.size());
+  const auto actions = minibatches * file.header.plan.microbatches * static_cast<std::int64_t>(stages.size());
   if (minibatches < 1 || actions > 1000 + 2 * static_cast<std::int64_t>(file.records.size())) return;
   try {
     const auto records = ideal_records(file.header, stages, minibatches);
@@ -211,8 +210,8 @@ void add_ideal(const trace_file& file, bool is_steady, std::vector<stage_summary
 
 std::vector<time_section> steady_sections(const trace_header& header, const std::vector<trace_record>& records) {
   std::size_t replicas = 0;
-  for (const int r : header.replicas)
-    replicas += static_cast<std::size_t>(r);
+  for (const auto& stage : header.plan.stages)
+    replicas += static_cast<std::size_t>(stage.replicas);
   std::vector<time_section> sections;
   for (const auto& [id, bounds] : bounds_of(records)) {
     if (bounds.first_backward_end.size() < replicas || bounds.last_forward_begin.empty()) continue;
@@ -231,7 +230,7 @@ std::vector<time_section> steady_sections(const trace_header& header, const std:
 
 trace_summary summarize(const trace_file& file) {
   trace_summary result;
-  result.stages.resize(file.header.replicas.size());
+  result.stages.resize(file.header.plan.stages.size());
   auto sections = steady_sections(file.header, file.records);
   result.is_steady = !sections.empty();
   if (!result.is_steady) sections = whole_sections(file.records);

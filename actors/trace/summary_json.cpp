@@ -48,7 +48,7 @@ std::string to_json(const trace_summary& s, const trace_file& file) {
       staleness[std::to_string(updates)] = count;
     stages.push_back({{"stage", i},
                       {"layers", layers_of(file.header, i)},
-                      {"replicas", file.header.replicas[i]},
+                      {"replicas", file.header.plan.stages[i].replicas},
                       {"busy", stage.busy()},
                       {"forward", stage.forward},
                       {"backward", stage.backward},
@@ -86,8 +86,8 @@ std::string to_json(const trace_summary& s, const trace_file& file) {
   const auto* slow_worker = slowest_worker(s.workers);
   const nlohmann::json json = {
       {"model", file.header.model},
-      {"schedule", file.header.schedule},
-      {"microbatches", file.header.microbatches},
+      {"schedule", file.header.plan.schedule},
+      {"microbatches", file.header.plan.microbatches},
       {"minibatches", file.header.minibatches},
       {"complete", file.complete()},
       {"dropped", file.header.dropped},

@@ -23,7 +23,7 @@ std::string share_table(const trace_summary& s, const trace_header& header) {
     rows[0].emplace_back(title);
   for (std::size_t i = 0; i < s.stages.size(); ++i) {
     const auto& stage = s.stages[i];
-    row cells{std::to_string(i),     layers_of(header, i),   std::to_string(header.replicas[i]),
+    row cells{std::to_string(i),     layers_of(header, i),   std::to_string(header.plan.stages[i].replicas),
               percent(stage.busy()), percent(stage.forward), percent(stage.backward),
               percent(stage.update), percent(stage.evaluate)};
     for (std::size_t w = 1; w < wait_reasons; ++w)
@@ -164,8 +164,8 @@ std::string rank_line(const trace_header& header) {
 } // namespace
 
 std::string run_text(const trace_header& h) {
-  auto text = h.model + ", schedule " + h.schedule + ", " + counted(std::ssize(h.replicas), "stage") + ", " +
-              counted(h.microbatches, "micro-batch") + " a minibatch";
+  auto text = h.model + ", schedule " + h.plan.schedule + ", " + counted(std::ssize(h.plan.stages), "stage") + ", " +
+              counted(h.plan.microbatches, "micro-batch") + " a minibatch";
   if (h.minibatches >= 0)
     text += ", " + counted(h.minibatches - std::max<std::int64_t>(0, h.first_minibatch), "minibatch");
   return text;

@@ -32,7 +32,7 @@ private:
 /// "minibatch 3", "minibatch 3 micro-batch 1" where there are several.
 inline std::string micro_name(const trace_header& header, std::int64_t minibatch, std::int64_t microbatch) {
   std::string name = "minibatch " + std::to_string(minibatch);
-  if (header.microbatches > 1) name += " micro-batch " + std::to_string(microbatch);
+  if (header.plan.microbatches > 1) name += " micro-batch " + std::to_string(microbatch);
   return name;
 }
 

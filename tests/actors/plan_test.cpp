@@ -63,6 +63,16 @@ TEST(RunOfAPlan, FromItsFileIsTheSameRun) {
   }
 }
 
+TEST(RunOfAPlan, StandsInItsTrace) {
+  const testing_support::temporary_folder folder;
+  for (auto o : setups()) {
+    o.trace = folder / "run.pftrace";
+    const auto plan = actors::settle_request(o, *tiny_residual_network());
+    train_plan(plan, o);
+    EXPECT_EQ(actors::read_trace(o.trace).header.plan, *plan) << o.schedule;
+  }
+}
+
 TEST(RunOfAPlan, MayLeaveOpenWhatIsSettledForIt) {
   const auto net = tiny_residual_network();
   auto o = setups().front();

@@ -51,8 +51,8 @@ TEST_F(TraceCommand, CheckPassesAGoodTrace) {
 TEST_F(TraceCommand, NamesFromAFileReachNoTerminalWithTheirControlCharacters) {
   auto run = run_;
   run.header.model = "net\n\x1b[2J\xc2\x9bm";
-  run.header.schedule = std::string(5000, 's');
-  run.header.stage_layers = {"conv\t1 .. \r", "fc \xc3\xa4"};
+  run.header.plan.schedule = std::string(5000, 's');
+  set_layers(run.header, {"conv\t1 .. \r", "fc \xc3\xa4"});
   run.write(file_.path());
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"summary", path()}, {"lifeline", path(), "1"}, {"diff", path(), path()}}) {

@@ -38,13 +38,14 @@ public:
   trace_header header() {
     trace_header h;
     h.model = "any";
-    h.schedule = pick(std::vector<std::string>{"pipedream", "1f1b", "no such schedule"});
+    h.plan.schedule = pick(std::vector<std::string>{"pipedream", "1f1b", "no such schedule"});
     const auto stages = 1 + random_() % 4;
     for (std::size_t s = 0; s < stages; ++s) {
-      h.replicas.push_back(static_cast<int>(1 + random_() % 3));
-      h.credits.push_back(static_cast<std::int64_t>(stages - s));
+      auto& stage = h.plan.stages.emplace_back();
+      stage.replicas = static_cast<int>(1 + random_() % 3);
+      stage.in_flight = static_cast<std::int64_t>(stages - s);
     }
-    h.microbatches = pick(std::vector<int>{1, 4, std::numeric_limits<int>::max()});
+    h.plan.microbatches = pick(std::vector<int>{1, 4, std::numeric_limits<int>::max()});
     h.minibatches = 3;
     return h;
   }
@@ -57,11 +58,11 @@ public:
       number = static_cast<number_type>(any(std::max<std::int64_t>(std::numeric_limits<number_type>::min(), -bound),
                                             std::min<std::int64_t>(std::numeric_limits<number_type>::max(), bound)));
     });
-    const auto stages = static_cast<std::int64_t>(h.replicas.size());
+    const auto stages = static_cast<std::int64_t>(h.plan.stages.size());
     r.stage = static_cast<std::int16_t>(between(-2, stages - 1));
     r.peer = static_cast<std::int16_t>(between(-2, stages - 1));
-    r.replica =
-        static_cast<std::int16_t>(between(0, r.stage < 0 ? 32767 : h.replicas[static_cast<std::size_t>(r.stage)] - 1));
+    r.replica = static_cast<std::int16_t>(
+        between(0, r.stage < 0 ? 32767 : h.plan.stages[static_cast<std::size_t>(r.stage)].replicas - 1));
     r.rank = -1;
     r.kind = static_cast<span_kind>(random_() % span_kinds);
     r.reason = static_cast<wait_reason>(random_() % wait_reasons);
@@ -113,9 +114,9 @@ TEST(Contract, WhateverRanksWriteIsMergedAndReadBackEqual) {
     auto h = make.header();
     h.hosts = {"a", "a", "a"};
     h.run = "a job";
-    for (const int replicas : h.replicas)
-      for (auto& of_stage = h.ranks.emplace_back(); of_stage.size() < static_cast<std::size_t>(replicas);)
-        of_stage.push_back(static_cast<int>(make.between(0, 2)));
+    for (auto& stage : h.plan.stages)
+      while (stage.ranks.size() < static_cast<std::size_t>(stage.replicas))
+        stage.ranks.push_back(static_cast<int>(make.between(0, 2)));
     std::vector<std::unique_ptr<scratch_file>> files;
     std::vector<std::filesystem::path> paths;
     std::vector<trace_record> all;
@@ -166,8 +167,7 @@ TEST(Contract, EveryCommandTakesWhateverIsRead) {
 TEST(Contract, WhatNoFileCanHoldIsLeftOutAndCounted) {
   random_run make(1);
   auto h = make.header();
-  h.replicas = {2, 1};
-  h.credits = {2, 1};
+  set_stages(h, {2, 1}, {2, 1});
   const auto good = records_of(make, h, 4);
   auto bad = good;
   bad[0].bytes = bound + 1;
@@ -193,8 +193,7 @@ TEST(Contract, AHeaderThatNoFileMayHaveIsRefusedBeforeTheRun) {
   random_run make(1);
   const scratch_file file("header.pftrace");
   auto h = make.header();
-  h.replicas.assign(10'000, 32'767);
-  h.credits.assign(10'000, 1);
+  h.plan.stages.assign(10'000, {.replicas = 32'767, .in_flight = 1});
   try {
     const trace_recorder recorder(file.path(), h);
     FAIL();

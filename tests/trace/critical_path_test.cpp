@@ -66,9 +66,8 @@ TEST(CriticalPath, AnAllReduceThatNothingHidesIsOnIt) {
 
 TEST(CriticalPath, WaitingForTheSourceIsNamed) {
   synthetic_run run;
-  run.header.schedule = "pipedream";
-  run.header.replicas = {1};
-  run.header.credits = {1};
+  run.header.plan.schedule = "pipedream";
+  set_stages(run.header, {1}, {1});
   const auto add = [&](span_kind kind, std::int64_t minibatch, std::int64_t begin, std::int64_t end) {
     trace_record r;
     r.kind = kind;

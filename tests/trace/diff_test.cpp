@@ -83,12 +83,12 @@ TEST(TraceDiff, OtherModelsAndOtherLayersAreRefused) {
   b.header.model = "another";
   EXPECT_EQ(refusal_of(a, b), "the traces cannot be compared: the model is toy in the first and another in the second");
   b = a;
-  a.header.stage_layers = {"conv1 .. conv2", "fc1"};
+  set_layers(a.header, {"conv1 .. conv2", "fc1"});
   EXPECT_EQ(refusal_of(a, b), "") << "one of them does not name its layers";
-  b.header.stage_layers = {"conv1 .. conv2", "fc1 .. fc2"};
+  set_layers(b.header, {"conv1 .. conv2", "fc1 .. fc2"});
   EXPECT_EQ(refusal_of(a, b), "the traces cannot be compared: the layers of toy are conv1 .. fc1 in the first and "
                               "conv1 .. fc2 in the second");
-  b.header.stage_layers = {"conv1 .. conv2", "fc1 .. fc1"};
+  set_layers(b.header, {"conv1 .. conv2", "fc1 .. fc1"});
   EXPECT_EQ(refusal_of(a, b), "");
 }
 
@@ -111,15 +111,15 @@ TEST(TraceDiff, SchedulesOfOnePartitionAreComparedByStageAndTheDifferenceIsSaid)
 TEST(TraceDiff, OtherPartitionsAreComparedAsAWhole) {
   auto a = trace_of(pipedream(40), {1, 1}),
        b = trace_of({.name = "pipedream", .replicas = {1}, .minibatches = 40}, {2});
-  a.header.stage_layers = {"conv1 .. conv2", "fc1"};
-  b.header.stage_layers = {"conv1 .. fc1"};
+  set_layers(a.header, {"conv1 .. conv2", "fc1"});
+  set_layers(b.header, {"conv1 .. fc1"});
   auto d = compare_traces(a, b);
   EXPECT_TRUE(d.stages.empty());
   EXPECT_NEAR(d.step_seconds.b, 6.2e-3, 1e-5);
   EXPECT_NEAR(d.busy.b, 1, 0.01);
   EXPECT_THAT(d.differences, ::testing::Contains("layers: conv1 .. conv2 | fc1 in A, conv1 .. fc1 in B"));
   b = a;
-  b.header.stage_layers = {"conv1", "conv2 .. fc1"};
+  set_layers(b.header, {"conv1", "conv2 .. fc1"});
   d = compare_traces(a, b);
   EXPECT_TRUE(d.stages.empty());
   EXPECT_THAT(to_text(d, a, b), HasSubstr("nothing to compare by stage"));

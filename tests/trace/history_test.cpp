@@ -178,7 +178,7 @@ TEST(History, OneOptimizerMayStandForAllReplicas) {
 TEST(History, RanksMayRecordOneUpdateForTheirReplicas) {
   // Stage 0 has two replicas on rank 0 and two on rank 1; each rank's optimizer records as its first replica.
   auto run = make_run({.name = "data-parallel", .replicas = {4}}, {5, 3});
-  run.header.ranks = {{0, 0, 1, 1}};
+  set_ranks(run.header, {{0, 0, 1, 1}});
   EXPECT_EQ(verdict(run), ""); // each replica for itself
   auto shared = run;
   std::erase_if(shared.records, [](const auto& r) { return r.kind == span_kind::update && r.replica % 2 == 1; });
@@ -193,7 +193,7 @@ TEST(History, RanksMayRecordOneUpdateForTheirReplicas) {
   EXPECT_NE(verdict(shared), "");
   // Without ranks the same records are of a run in one process whose replica 1 did not update.
   auto lone = run;
-  lone.header.ranks.clear();
+  set_ranks(lone.header, {});
   std::erase_if(lone.records, [](const auto& r) { return r.kind == span_kind::update && r.replica == 1; });
   EXPECT_THAT(verdict(lone), HasSubstr("replica 1"));
 }
@@ -298,7 +298,7 @@ TEST(History, FindsAMissingMicrobatch) {
 
 TEST(History, RefusesAScheduleThatCannotBe) {
   auto run = pipedream_run();
-  run.header.schedule = "pipedraem";
+  run.header.plan.schedule = "pipedraem";
   EXPECT_THAT(verdict(run), HasSubstr("did you mean 'pipedream'"));
 }
 
@@ -306,7 +306,7 @@ TEST(History, AnyHeadersCountsCostNoMemory) {
   auto run = pipedream_run();
   run.header.minibatches = std::int64_t{1} << 52;
   EXPECT_EQ(verdict(run), "stage 0: no forward of minibatch 11");
-  run.header.microbatches = 1 << 30;
+  run.header.plan.microbatches = 1 << 30;
   EXPECT_EQ(verdict(run), "stage 0: no forward of minibatch 0 micro-batch 1");
 }
 

@@ -166,6 +166,7 @@ TEST(HostileTrace, AHeaderThatStandsForMillionsOfReplicasIsRefused) {
   header["replicas"] = std::vector<int>(10'000, 32'767);
   header["credits"] = std::vector<int>(10'000, 1);
   header["stage_layers"] = nlohmann::json::array();
+  header.erase("recompute");
   const scratch_file file("millions.pftrace");
   file.replace(header_packet(header.dump()) + rest);
   std::ostringstream out, err;

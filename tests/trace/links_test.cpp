@@ -60,7 +60,7 @@ TEST(Links, ALoneOrDoubledEndStandsForItself) {
 
 TEST(Links, BandwidthCountsTimeUnderWayOnce) {
   trace_header header;
-  header.replicas = {1, 1};
+  set_stages(header, {1, 1});
   // Two together from 0 to 1000, one alone from 5000 to 6000: 3000 bytes in 2 us.
   const std::vector<trace_record> records{
       message(span_kind::send, 0, 1, 0, 0),       message(span_kind::send, 0, 1, 1, 200),
@@ -78,8 +78,8 @@ TEST(Links, BandwidthCountsTimeUnderWayOnce) {
 
 TEST(Links, TheSlowestIsLookedForBetweenRanks) {
   trace_header header;
-  header.replicas = {1, 2, 1};
-  header.ranks = {{0}, {0, 1}, {2}};
+  set_stages(header, {1, 2, 1});
+  set_ranks(header, {{0}, {0, 1}, {2}});
   std::vector<trace_record> records;
   const auto send = [&](int from, int to, int from_replica, int to_replica, std::int64_t minibatch,
                         std::int64_t takes) {
@@ -96,7 +96,7 @@ TEST(Links, TheSlowestIsLookedForBetweenRanks) {
   ASSERT_NE(slowest, nullptr);
   EXPECT_EQ(slowest->from_rank, 1);
   EXPECT_EQ(slowest->to_rank, 2);
-  header.ranks.clear(); // in one process any link may be
+  set_ranks(header, {}); // in one process any link may be
   const auto local = summarize_links(header, pair_messages(records));
   ASSERT_EQ(local.size(), 2U);
   EXPECT_EQ(slowest_link(local)->to_stage, 1);

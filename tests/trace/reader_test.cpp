@@ -71,10 +71,9 @@ TEST(Reader, ReadsBackWhatWasRecorded) {
 TEST(Reader, KeepsEveryFieldAtItsLimits) {
   synthetic_run run;
   run.header.model = "a \"model\"\n of any name \xff";
-  run.header.schedule = "pipedream";
-  run.header.replicas = {1, 300};
-  run.header.credits = {3, 1};
-  run.header.stage_layers = {"conv1 .. fc1", "fc2"};
+  run.header.plan.schedule = "pipedream";
+  set_stages(run.header, {1, 300}, {3, 1});
+  set_layers(run.header, {"conv1 .. fc1", "fc2"});
   run.header.minibatches = 7;
   for (std::size_t k = 0; k < span_kinds; ++k)
     for (std::size_t reason = 0; reason < wait_reasons; ++reason) {
@@ -180,11 +179,36 @@ TEST(Reader, RefusesWhatIsNoTrace) {
   EXPECT_THROW(read_trace(file.path().parent_path()), error);
 }
 
+std::string message_of(const std::string& header) {
+  try {
+    parse_header(header);
+    return "";
+  } catch (const error& refused) {
+    return refused.what();
+  }
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  const auto at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what << " in " << text;
+  return at == std::string::npos ? text : text.replace(at, what.size(), by);
+}
+
+TEST(Header, CarriesThePlan) {
+  auto h = small_run().header;
+  h.plan.threads = 3;
+  h.plan.window = 2;
+  h.plan.stages[1].recompute = true;
+  h.plan.stages[0].first_layer = "conv1";
+  set_ranks(h, {{1, 0}, {1}});
+  EXPECT_EQ(parse_header(to_json(h)).plan, h.plan);
+}
+
 TEST(Header, RanksAreReadBackAndRefusedWhereTheyDoNotFit) {
   auto good = small_run().header;
   good.run = "a job";
   good.rank = 2;
-  good.ranks = {{0, 2}, {1}};
+  set_ranks(good, {{0, 2}, {1}});
   good.hosts = {"a", "b", "a", "spare"};
   good.clock_offset_ns = -3'600'000'000'000;
   good.clock_conflict_ns = 12;
@@ -193,25 +217,20 @@ TEST(Header, RanksAreReadBackAndRefusedWhereTheyDoNotFit) {
   EXPECT_EQ(rank_count(good), 4);
   EXPECT_EQ(rank_of(good, 0, 1), 2);
   EXPECT_EQ(rank_of(good, -1, 0), -1);
-  const auto message = [](const trace_header& h) -> std::string {
-    try {
-      parse_header(to_json(h));
-      return "";
-    } catch (const error& refused) {
-      return refused.what();
-    }
-  };
+  const auto message = [](const trace_header& h) { return message_of(to_json(h)); };
   auto h = good;
-  h.ranks[0].pop_back();
+  h.plan.stages[0].ranks.pop_back();
   EXPECT_EQ(message(h), "trace header: 1 ranks for 2 replicas of stage 0");
   h = good;
-  h.ranks.pop_back();
-  EXPECT_EQ(message(h), "trace header: ranks of 1 stages, wanted 2");
+  EXPECT_EQ(message_of(replaced(to_json(good), R"("ranks":[[0,2],[1]])", R"("ranks":[[0,2]])")),
+            "trace header: ranks of 1 stages, wanted 2");
+  h.plan.stages[0].ranks.clear();
+  EXPECT_EQ(message(h), "trace header: 0 ranks for 2 replicas of stage 0");
   h = good;
-  h.ranks[1][0] = -1;
+  h.plan.stages[1].ranks[0] = -1;
   EXPECT_EQ(message(h), "trace header: stage 1 on rank -1");
   h = good;
-  h.ranks[1][0] = 4;
+  h.plan.stages[1].ranks[0] = 4;
   EXPECT_EQ(message(h), "trace header: 4 hosts for 5 ranks");
   h = good;
   h.rank = 4;
@@ -237,28 +256,25 @@ TEST(Header, OneWithoutRanksIsOfOneProcess) {
 
 TEST(Header, RefusesCountsThatDoNotFitTogether) {
   const trace_header good = small_run().header;
-  const auto message = [](trace_header h) -> std::string {
-    try {
-      parse_header(to_json(h));
-      return "";
-    } catch (const error& refused) {
-      return refused.what();
-    }
-  };
+  const auto message = [](const trace_header& h) { return message_of(to_json(h)); };
   EXPECT_EQ(message(good), "");
+  const auto credits_of = [&](const std::string& list) {
+    return message_of(replaced(to_json(good), R"("credits":[2,1])", "\"credits\":" + list));
+  };
+  EXPECT_EQ(credits_of("[2,1]"), "");
+  EXPECT_EQ(credits_of("[2]"), "trace header: 1 credits for 2 stages");
+  EXPECT_EQ(message_of(replaced(to_json(good), R"("stage_layers":["layer0","layer1"])", R"("stage_layers":["a"])")),
+            "trace header: 1 layer names for 2 stages");
+  EXPECT_EQ(message_of(replaced(to_json(good), R"("recompute":[false,false])", R"("recompute":[true])")),
+            "trace header: recomputation of 1 stages, wanted 2");
   auto h = good;
-  h.credits.pop_back();
-  EXPECT_EQ(message(h), "trace header: 1 credits for 2 stages");
-  h = good;
-  h.replicas[1] = 0;
+  h.plan.stages[1].replicas = 0;
   EXPECT_EQ(message(h), "trace header: a stage of 0 replicas, wanted 1 to 32767");
   h = good;
-  h.credits[0] = 0;
+  h.plan.stages[0].in_flight = 0;
   EXPECT_EQ(message(h), "trace header: a credit of 0, wanted 1 or more");
   h = good;
-  h.replicas.clear();
-  h.credits.clear();
-  h.stage_layers.clear();
+  h.plan.stages.clear();
   EXPECT_EQ(message(h), "trace header: 0 stages, wanted 1 to 10000");
   EXPECT_THROW(parse_header("{}"), error);
   EXPECT_THROW(parse_header("nothing"), error);

@@ -24,9 +24,8 @@ using testing::HasSubstr;
 trace_header two_stages() {
   trace_header h;
   h.model = "none";
-  h.schedule = "pipedream";
-  h.replicas = {4, 4};
-  h.credits = {2, 1};
+  h.plan.schedule = "pipedream";
+  set_stages(h, {4, 4}, {2, 1});
   return h;
 }
 

@@ -12,7 +12,7 @@ namespace penstock::actors {
 
 split_run::split_run(const trace_file& whole, std::vector<std::vector<int>> ranks, std::vector<rank_place> places) {
   trace_header header = whole.header;
-  header.ranks = std::move(ranks);
+  set_ranks(header, ranks);
   header.run = "a job";
   for (const auto& place : places)
     header.hosts.push_back(place.host);

@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 trace_file with_ranks(trace_file file, std::vector<std::vector<int>> ranks, std::vector<std::string> hosts) {
-  file.header.ranks = std::move(ranks);
+  set_ranks(file.header, ranks);
   file.header.hosts = std::move(hosts);
   for (auto& r : file.records)
     r.rank = static_cast<std::int16_t>(rank_of(file.header, r.stage, r.replica));

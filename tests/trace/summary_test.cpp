@@ -75,9 +75,8 @@ TEST(Summary, CountsEdgesFromTheSends) {
 
 TEST(Summary, SharesOfWaitsAndMailboxDepths) {
   synthetic_run run;
-  run.header.schedule = "pipedream";
-  run.header.replicas = {1};
-  run.header.credits = {1};
+  run.header.plan.schedule = "pipedream";
+  set_stages(run.header, {1}, {1});
   const auto add = [&](span_kind kind, wait_reason reason, std::int64_t begin, std::int64_t end, int depth) {
     trace_record r;
     r.kind = kind;
@@ -114,9 +113,8 @@ TEST(Summary, SharesOfOneReplicaAddToOneWhateverOverlaps) {
   };
   for (int round = 0; round < 200; ++round) {
     synthetic_run run;
-    run.header.schedule = "pipedream";
-    run.header.replicas = {2, 1};
-    run.header.credits = {2, 1};
+    run.header.plan.schedule = "pipedream";
+    set_stages(run.header, {2, 1}, {2, 1});
     for (auto count = between(1, 60); count > 0; --count) {
       trace_record r;
       r.kind = static_cast<span_kind>(between(0, span_kinds - 1));
@@ -145,9 +143,8 @@ TEST(Summary, SharesOfOneReplicaAddToOneWhateverOverlaps) {
 
 TEST(Summary, AnUpdateBesideTheWaitForItsVersionIsAnUpdate) {
   synthetic_run run;
-  run.header.schedule = "pipedream";
-  run.header.replicas = {1};
-  run.header.credits = {1};
+  run.header.plan.schedule = "pipedream";
+  set_stages(run.header, {1}, {1});
   const auto add = [&](span_kind kind, std::int64_t begin, std::int64_t end) {
     trace_record r;
     r.kind = kind;
@@ -196,9 +193,8 @@ TEST(Summary, TheSourceSaysWhatItAdmittedAndWaitedFor) {
 
 TEST(Steps, AreCountedFromTheFirstThatFoundThePipelineFull) {
   synthetic_run run;
-  run.header.schedule = "pipedream";
-  run.header.replicas = {1, 1};
-  run.header.credits = {2, 1};
+  run.header.plan.schedule = "pipedream";
+  set_stages(run.header, {1, 1}, {2, 1});
   // The losses of each segment come after 5, 1, 1, 1, 7 us: two minibatches fill it, so the intervals are 1 and 7 us.
   for (const std::int32_t segment : {0, 1}) {
     std::int64_t now = 100'000 * (segment + 1), minibatch = 10 * segment;
@@ -223,9 +219,8 @@ TEST(Steps, AreCountedFromTheFirstThatFoundThePipelineFull) {
 
 TEST(Summary, AllReducesBehindBackwardsAreCountedAsHidden) {
   synthetic_run run;
-  run.header.schedule = "data-parallel";
-  run.header.replicas = {1};
-  run.header.credits = {1};
+  run.header.plan.schedule = "data-parallel";
+  set_stages(run.header, {1}, {1});
   const auto add = [&](span_kind kind, std::int64_t begin, std::int64_t end) {
     trace_record r;
     r.kind = kind;
@@ -275,7 +270,7 @@ TEST(Summary, TextAndJsonSayTheSame) {
 
 TEST(Summary, AScheduleWithoutAnIdealIsShownWithoutOne) {
   auto run = make_run({.name = "pipedream", .replicas = {1, 1}}, {5});
-  run.header.schedule = "of tomorrow";
+  run.header.plan.schedule = "of tomorrow";
   const auto file = file_of(run);
   EXPECT_FALSE(summarize(file).stages[0].ideal_bubble);
   EXPECT_THAT(to_text(summarize(file), file), HasSubstr(" -\n"));

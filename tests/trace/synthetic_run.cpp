@@ -46,20 +46,40 @@ void add_message(std::vector<trace_record>& records, const trace_record& r, cons
 
 } // namespace
 
+void set_stages(trace_header& header, const std::vector<int>& replicas, const std::vector<std::int64_t>& credits) {
+  header.plan.stages.clear();
+  for (std::size_t s = 0; s < replicas.size(); ++s) {
+    auto& stage = header.plan.stages.emplace_back();
+    stage.replicas = replicas[s];
+    stage.in_flight = credits.empty() ? 1 : credits.at(s);
+  }
+}
+
+void set_ranks(trace_header& header, const std::vector<std::vector<int>>& ranks) {
+  for (std::size_t s = 0; s < header.plan.stages.size(); ++s)
+    header.plan.stages[s].ranks = ranks.empty() ? std::vector<int>() : ranks.at(s);
+}
+
+void set_layers(trace_header& header, const std::vector<std::string>& layers) {
+  for (std::size_t s = 0; s < header.plan.stages.size(); ++s)
+    set_layers(header.plan.stages[s], layers.at(s));
+}
+
 synthetic_run make_run(const planner::schedule_request& request, const std::vector<std::int64_t>& segments) {
   synthetic_run run;
   const auto resolved = planner::resolve_schedule(request);
   run.header.model = "synthetic";
-  run.header.schedule = resolved.name;
-  run.header.microbatches = resolved.microbatches;
-  run.header.window = resolved.window;
+  run.header.plan.schedule = resolved.name;
+  run.header.plan.microbatches = resolved.microbatches;
+  run.header.plan.window = resolved.window;
   run.header.stashes_weights = resolved.stashes_weights;
   run.header.first_minibatch = 0;
   run.header.complete = true;
   for (std::size_t s = 0; s < resolved.stages.size(); ++s) {
-    run.header.replicas.push_back(resolved.stages[s].replicas);
-    run.header.credits.push_back(resolved.stages[s].credit);
-    run.header.stage_layers.push_back("layer" + std::to_string(s));
+    auto& stage = run.header.plan.stages.emplace_back();
+    stage.replicas = resolved.stages[s].replicas;
+    stage.in_flight = resolved.stages[s].credit;
+    stage.first_layer = stage.last_layer = "layer" + std::to_string(s);
   }
   std::vector<std::int64_t> versions(resolved.stages.size(), 0);
   std::int64_t clock = 1'000'000;

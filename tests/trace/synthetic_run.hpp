@@ -26,6 +26,13 @@ struct synthetic_run {
 /// 100. Messages to the neighbours have 64 bytes and take no time.
 synthetic_run make_run(const planner::schedule_request& request, const std::vector<std::int64_t>& segments);
 
+/// Stages with so many replicas each, and a credit of 1 where none is given.
+void set_stages(trace_header& header, const std::vector<int>& replicas, const std::vector<std::int64_t>& credits = {});
+/// By stage and replica; {}: one process.
+void set_ranks(trace_header& header, const std::vector<std::vector<int>>& ranks);
+/// "conv1 .. fc1" for each stage.
+void set_layers(trace_header& header, const std::vector<std::string>& layers);
+
 /// A file that goes with its test.
 class scratch_file {
 public:
