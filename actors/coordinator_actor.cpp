@@ -201,12 +201,8 @@ void coordinator::send_truncated(std::int64_t minibatches) {
     return;
   }
   if (minibatches < run_->plan.minibatches) {
-    auto shorter = std::make_shared<segment_run>(); // not a copy: the lists of a long run fill gigabytes
-    shorter->request = run_->request;
-    shorter->request.minibatches = minibatches;
-    shorter->segment = run_->segment;
-    shorter->first_minibatch = run_->first_minibatch;
-    shorter->plan = planner::make_schedule(shorter->request);
+    auto shorter = std::make_shared<segment_run>(*run_);
+    shorter->plan.minibatches = minibatches;
     run_ = shorter;
     for (const auto& stage : all_.local_stages)
       caf::anon_send(stage, truncate_segment_msg{run_});

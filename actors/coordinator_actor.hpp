@@ -26,7 +26,7 @@ struct segment_done_msg {
 };
 struct start_run_msg {
   context_ptr context;
-  planner::schedule dealing;      ///< resolved, without lists
+  planner::schedule dealing;      ///< resolved, of no particular length
   std::shared_ptr<gate> incoming; ///< null in a single process
 };
 

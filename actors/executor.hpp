@@ -16,9 +16,8 @@ class step_log;
 /// From one drain to the next. Immutable, shared.
 struct segment_run {
   planner::schedule plan;
-  planner::schedule_request request; ///< to make it anew for fewer minibatches
-  std::int64_t segment = 0;          ///< drains before it
-  std::int64_t first_minibatch = 0;  ///< global id of tau 0
+  std::int64_t segment = 0;         ///< drains before it
+  std::int64_t first_minibatch = 0; ///< global id of tau 0
 };
 using segment_run_ptr = std::shared_ptr<const segment_run>;
 

@@ -79,7 +79,7 @@ private:
   void apply(std::shared_ptr<update_job> job);
   void apply_clipped();
   void report_when_done();
-  std::int64_t planned_updates() const;
+  std::int64_t planned_updates() const { return planner::updates_of(run_->plan, unit_->index); }
 
   caf::event_based_actor* self_ = nullptr;
   context_ptr context_;
@@ -106,12 +106,6 @@ void stage_optimizer::begin(const begin_segment_msg& m) {
 void stage_optimizer::truncate(const truncate_segment_msg& m) {
   run_ = m.run;
   report_when_done();
-}
-
-std::int64_t stage_optimizer::planned_updates() const {
-  const auto& s = run_->plan.stages[static_cast<std::size_t>(unit_->index)];
-  if (!run_->plan.updates.per_minibatch_group) return run_->plan.minibatches;
-  return (run_->plan.minibatches + s.replicas - 1) / s.replicas;
 }
 
 void stage_optimizer::report_when_done() {

@@ -136,10 +136,10 @@ run_plan resolve_run(const planner::plan_ptr& given, const run_options& options,
 
 segment_run_ptr plan_segment(const run_plan& plan, std::int64_t segment, std::int64_t first, std::int64_t minibatches) {
   auto run = std::make_shared<segment_run>();
-  run->request = planner::request_of(*plan.plan, minibatches);
   run->segment = segment;
   run->first_minibatch = first;
-  run->plan = planner::make_schedule(run->request);
+  run->plan = plan.dealing;
+  run->plan.minibatches = minibatches;
   if (const auto fault = planner::check_schedule(run->plan))
     throw usage_error("schedule " + plan.plan->schedule + " cannot run: " + *fault);
   return run;

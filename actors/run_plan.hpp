@@ -9,7 +9,7 @@ namespace penstock::actors {
 /// A settled plan and what is resolved around it for one run.
 struct run_plan {
   planner::plan_ptr plan;
-  planner::schedule dealing; ///< the plan's, without lists
+  planner::schedule dealing; ///< the plan's, of no particular length
   run_options options;       ///< with every default resolved
   int rank = 0;
   drain_plan drains;

@@ -110,8 +110,7 @@ stage_forward compute_evaluation(backend& ops, const pipeline& p, const stage_un
 update_order order_update(const run_options& options, const planner::schedule& s, int stage, std::int64_t group,
                           std::int64_t first_minibatch_of_segment, std::int64_t contributions) {
   update_order order;
-  const auto replicas = s.stages.at(static_cast<std::size_t>(stage)).replicas;
-  order.first_minibatch = first_minibatch_of_segment + (s.updates.per_minibatch_group ? group * replicas : group);
+  order.first_minibatch = first_minibatch_of_segment + group * planner::minibatches_per_update(s, stage);
   order.learning_rate = learning_rate(options.lr, order.first_minibatch);
   if (s.updates.per_minibatch_group) {
     check(contributions > 0, "an update without any minibatch");

@@ -63,9 +63,7 @@ void stage_replica::begin(const begin_segment_msg& m) {
   restart_inboxes(phase::training);
   run_ = m.run;
   segment_ = run_->segment;
-  const auto& s = run_->plan.stages[static_cast<std::size_t>(unit_->index)];
-  cursor_ = replica_cursor(&s.lists[static_cast<std::size_t>(replica_)], s.credit, run_->plan.window,
-                           run_->plan.stashes_weights);
+  cursor_ = planner::worker_cursor(run_->plan, {planner::position_of(run_->plan, unit_->index), replica_});
   evaluation_weights_.reset();
   work_->evaluation_states.clear();
   base_version_ = m.weights->version;
@@ -78,9 +76,8 @@ void stage_replica::begin(const begin_segment_msg& m) {
 }
 
 void stage_replica::truncate(const truncate_segment_msg& m) {
-  const auto& s = m.run->plan.stages[static_cast<std::size_t>(unit_->index)];
-  cursor_.replace(&s.lists[static_cast<std::size_t>(replica_)]);
-  run_ = m.run; // only now: the old list lived in the old run
+  cursor_.end_after(m.run->plan.minibatches);
+  run_ = m.run;
   drop_versions();
   pump();
 }
@@ -96,9 +93,10 @@ bool stage_replica::has_input(std::int64_t minibatch, std::int32_t microbatch) c
   return activations_.has(minibatch, microbatch) && (!unit_->is_last || labels_.has(minibatch, microbatch));
 }
 
-bool stage_replica::has_gradient(std::int64_t minibatch, std::int32_t microbatch) const {
+bool stage_replica::has_gradient(const planner::action& backward) const {
   // The last stage makes its own: its forward is posted before, and a stream keeps the order.
-  return unit_->is_last ? records_.contains({minibatch, microbatch}) : gradients_in_.has(minibatch, microbatch);
+  return unit_->is_last ? records_.contains({backward.minibatch, backward.microbatch})
+                        : gradients_in_.has(backward.minibatch, backward.microbatch);
 }
 
 // -- what happens next -----------------------------------------------------------
@@ -111,7 +109,7 @@ void stage_replica::pump() {
 }
 
 void stage_replica::pump_training() {
-  blocked_action blocked;
+  planner::blocked_action blocked;
   while (posted_ < posted_ahead) {
     const auto a = cursor_.next(*this, &blocked);
     if (!a) break;
@@ -157,7 +155,7 @@ void stage_replica::pump_evaluation() {
 
 // Versions that no later action looks up are let go; what a forward captured stays with its record.
 void stage_replica::drop_versions() {
-  const auto oldest = cursor_.oldest_needed();
+  const auto oldest = cursor_.oldest_needed(unit_->index);
   if (!oldest)
     versions_.clear();
   else
@@ -177,18 +175,18 @@ std::string stage_replica::describe_wait() const {
   if (posted_ > 0) return who_ + " is computing";
   if (evaluation_weights_) return who_ + " waits for something to evaluate";
   if (!run_ || cursor_.finished()) return who_ + " has finished its list";
-  blocked_action b;
+  planner::blocked_action b;
   if (cursor_.next(*this, &b)) return who_ + " is about to run";
-  const auto text = who_ + " cannot run the " + to_string(b.what) + ": ";
+  const auto text = who_ + " cannot run the " + planner::describe(b.what) + ": ";
   const auto neighbour = [](int stage) {
     return stage < 0 ? std::string("the source") : "stage " + std::to_string(stage);
   };
   switch (b.why) {
-  case block_reason::no_input:
+  case planner::block_reason::no_input:
     return text + "it waits for the activation from " + neighbour(unit_->index - 1);
-  case block_reason::no_gradient:
+  case planner::block_reason::no_gradient:
     return text + "it waits for the gradient from " + neighbour(unit_->index + 1);
-  case block_reason::no_version:
+  case planner::block_reason::no_version:
     return text + "it waits for weight version " + std::to_string(base_version_ + b.what.version) +
            " from its optimizer";
   default:

@@ -2,18 +2,18 @@
 #pragma once
 
 #include "actors/actor_context.hpp"
-#include "actors/policy/replica_cursor.hpp"
 #include "actors/ranks/bucket_plan.hpp"
 #include "actors/stage_actor.hpp"
 #include "actors/stage_inbox.hpp"
 #include "actors/stage_job.hpp"
 #include "actors/stage_work.hpp"
+#include "planner/worker_cursor.hpp"
 
 namespace penstock::actors {
 
 /// What a stage actor's handlers call; of one actor, so of one thread at a time. Throws penstock::error for messages
 /// that do not belong to this run, and what the work on its stream threw.
-class stage_replica : public replica_readiness {
+class stage_replica : public planner::readiness {
 public:
   void start(stage_actor::pointer self, context_ptr context, int stage, int replica);
   const std::string& who() const { return who_; }
@@ -30,9 +30,11 @@ public:
   void completed(const computed_msg& m);
   std::string describe_wait() const;
 
-  bool has_input(std::int64_t minibatch, std::int32_t microbatch) const override;
-  bool has_gradient(std::int64_t minibatch, std::int32_t microbatch) const override;
-  bool has_version(std::int64_t version) const override { return versions_.contains(version); }
+  bool has_input(const planner::action& forward) const override {
+    return has_input(forward.minibatch, forward.microbatch);
+  }
+  bool has_gradient(const planner::action& backward) const override;
+  bool has_version(int /*stage*/, std::int64_t version) const override { return versions_.contains(version); }
 
 private:
   // Work is posted ahead of its predecessor's completion, one deep: where only stream order matters the stream never
@@ -47,7 +49,7 @@ private:
   void run_forward(const planner::action& a);
   void run_backward(const planner::action& a);
   void contribute(const planner::action& a);
-  std::int64_t group_of(const planner::action& backward) const;
+  bool has_input(std::int64_t minibatch, std::int32_t microbatch) const;
   std::function<void(int)> bucket_sender(std::int64_t group, const std::shared_ptr<std::vector<tensor>>& sum) const;
   void drop_versions();
   void post(std::shared_ptr<stage_job> job);
@@ -75,7 +77,7 @@ private:
   std::shared_ptr<stage_work> work_ = std::make_shared<stage_work>();
 
   segment_run_ptr run_;
-  replica_cursor cursor_;
+  planner::worker_cursor cursor_;
   bool reported_done_ = true;
   keyed_inbox<activation_msg> activations_;
   keyed_inbox<gradient_msg> gradients_in_;

@@ -57,11 +57,11 @@ void stage_replica::run_backward(const planner::action& a) {
     auto m = gradients_in_.take(a.minibatch, a.microbatch);
     job->inputs = in_model_order(unit_->layers->whole(), unit_->layers->outputs(), m.tensors, job->samples, true);
   }
-  auto& sum = gradients_[group_of(a)];
+  const auto update = planner::update_of(run_->plan, a.stage, a.minibatch);
+  auto& sum = gradients_[update];
   if (!sum) sum = std::make_shared<std::vector<tensor>>(unit_->layers->parameters().size());
   job->gradients = sum;
-  if (buckets_ && !cursor_.has_backward_for(group_of(a), [this](const auto& b) { return group_of(b); }))
-    job->layer_done = bucket_sender(group_of(a), sum);
+  if (buckets_ && !cursor_.has_backward_for(a.stage, update)) job->layer_done = bucket_sender(update, sum);
   post(std::move(job));
 }
 
@@ -78,12 +78,6 @@ std::function<void(int)> stage_replica::bucket_sender(std::int64_t group,
       caf::anon_send(to, std::move(m));
     }
   };
-}
-
-// The update that a backward's gradient goes into.
-std::int64_t stage_replica::group_of(const planner::action& backward) const {
-  const auto replicas = static_cast<std::int64_t>(unit_->replicas.size());
-  return run_->plan.updates.per_minibatch_group ? backward.minibatch / replicas : backward.minibatch;
 }
 
 // Hands the gradients over. They are complete: nothing is posted, and all backwards before this update are done.

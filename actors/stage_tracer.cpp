@@ -7,11 +7,11 @@ namespace penstock::actors {
 
 namespace {
 
-wait_reason reason_of(block_reason why, bool replicated) {
+wait_reason reason_of(planner::block_reason why, bool replicated) {
   switch (why) {
-  case block_reason::no_credit:
+  case planner::block_reason::no_credit:
     return wait_reason::no_credit;
-  case block_reason::no_version:
+  case planner::block_reason::no_version:
     return replicated ? wait_reason::all_reduce : wait_reason::version_not_ready;
   default:
     return wait_reason::no_input;
@@ -29,7 +29,7 @@ trace_record stage_tracer::record_of(span_kind kind) const {
   return r;
 }
 
-void stage_tracer::wait_begins(const blocked_action& blocked, std::int64_t first_minibatch, bool replicated) {
+void stage_tracer::wait_begins(const planner::blocked_action& blocked, std::int64_t first_minibatch, bool replicated) {
   if (recorder_ == nullptr) return;
   const auto reason = reason_of(blocked.why, replicated);
   if (waiting_ && wait_.reason == reason) return;

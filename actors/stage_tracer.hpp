@@ -1,9 +1,9 @@
 // What a stage replica writes into the trace.
 #pragma once
 
-#include "actors/policy/replica_cursor.hpp"
 #include "actors/stage_job.hpp"
 #include "actors/trace/recorder.hpp"
+#include "planner/worker_cursor.hpp"
 
 namespace penstock::actors {
 
@@ -16,7 +16,7 @@ public:
 
   void begin_segment(std::int64_t segment) { segment_ = static_cast<std::int32_t>(segment); }
   /// The replica has nothing to run from now on; a wait for the same reason goes on.
-  void wait_begins(const blocked_action& blocked, std::int64_t first_minibatch, bool replicated);
+  void wait_begins(const planner::blocked_action& blocked, std::int64_t first_minibatch, bool replicated);
   void wait_ends();
   void received(const message_key& key, std::int64_t bytes, int peer, std::size_t mailbox_depth);
   void sent(const message_key& key, std::int64_t bytes, int peer);

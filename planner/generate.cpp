@@ -1,105 +1,184 @@
-// Makes the lists of every schedule: one greedy rule, steered by the preset's flags.
+// Makes the order of every schedule: one greedy rule, steered by the preset's flags.
+#include "planner/generator.hpp"
 #include "planner/presets.hpp"
-#include "planner/schedule.hpp"
 
 #include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 namespace penstock::planner {
 
 namespace {
 
-/// Writes the list of one replica. Forward comes before backward while the credit lasts, which gives K forwards and
-/// then strict alternation; an update follows as soon as its rule allows. Every choice looks only at what lies behind
-/// and at the minibatch of the next forward, hence a list for fewer minibatches is a prefix.
-class list_writer {
+/// Versions that forwards in flight read, oldest first; equal neighbours are kept as one run.
+class version_queue {
 public:
-  list_writer(const schedule& s, const preset& p, std::size_t stage, int replica)
-      : p_(p), microbatches_(s.microbatches), replicas_(s.stages[stage].replicas), replica_(replica),
-        credit_(s.stages[stage].credit), source_credit_per_replica_(s.stages.front().credit) {
-    const auto all = s.minibatches * s.microbatches;
-    count_ = all > replica ? (all - replica + replicas_ - 1) / replicas_ : 0;
-    const bool grouped = p.unit == update_unit::replica_group;
-    updates_ = grouped ? (s.minibatches + replicas_ - 1) / replicas_ : s.minibatches;
-  }
-
-  replica_list write() {
-    actions_.reserve(static_cast<std::size_t>(2 * count_ + updates_));
-    versions_.reserve(static_cast<std::size_t>(count_));
-    add_due_updates();
-    while (backwards_ < count_) {
-      if (may_forward())
-        add_forward();
-      else
-        add_backward();
-      add_due_updates();
+  void push(std::int64_t version) {
+    if (first_ < runs_.size() && runs_.back().version == version) {
+      ++runs_.back().count;
+      return;
     }
-    return {std::move(actions_)};
+    if (2 * first_ > runs_.size()) { // seldom enough that a push costs the same on average, and the memory is used anew
+      runs_.erase(runs_.begin(), runs_.begin() + static_cast<std::ptrdiff_t>(first_));
+      first_ = 0;
+    }
+    runs_.push_back({version, 1});
+  }
+  void pop() {
+    if (--runs_[first_].count == 0) ++first_;
+  }
+  std::int64_t front() const { return runs_[first_].version; }
+  void append_state(std::int64_t origin, std::vector<std::int64_t>& numbers) const {
+    for (auto i = first_; i < runs_.size(); ++i)
+      numbers.insert(numbers.end(), {runs_[i].version - origin, runs_[i].count});
   }
 
 private:
-  /// Minibatch and micro-batch of the replica's item `index`, dealt in turn by the running number.
-  std::int64_t running(std::int64_t index) const { return replica_ + index * replicas_; }
-  std::int64_t minibatch(std::int64_t index) const { return running(index) / microbatches_; }
-  std::int32_t microbatch(std::int64_t index) const {
-    return static_cast<std::int32_t>(running(index) % microbatches_);
+  struct run {
+    std::int64_t version = 0;
+    std::int64_t count = 0;
+  };
+  std::vector<run> runs_;
+  std::size_t first_ = 0;
+};
+
+/// The order of one replica of one stage. Forward comes before backward while the credit lasts, which gives K forwards
+/// and then strict alternation; an update follows as soon as its rule allows. Every choice looks only at what lies
+/// behind and at the minibatch of the next forward, hence the order for fewer minibatches is a prefix.
+class greedy_order final : public generator {
+public:
+  greedy_order(const schedule& s, const preset& p, int stage, int replica)
+      : p_(p), stage_(stage), microbatches_(s.microbatches),
+        replicas_(s.stages[static_cast<std::size_t>(stage)].replicas), replica_(replica),
+        credit_(std::max<std::int64_t>(1, s.stages[static_cast<std::size_t>(stage)].credit)),
+        source_credit_per_replica_(s.stages.front().credit) {
+    skipped_minibatches_ = replicas_ / microbatches_;
+    skipped_microbatches_ = replicas_ % microbatches_;
+    next_forward_ = next_backward_ = {replica_ / microbatches_, replica_ % microbatches_};
+    set_end(s.minibatches);
   }
-  std::int64_t update_of(std::int64_t index) const {
-    return p_.unit == update_unit::replica_group ? index : minibatch(index);
+
+  std::unique_ptr<generator> clone() const override { return std::make_unique<greedy_order>(*this); }
+
+  std::optional<action> peek() const override {
+    if (choice_ == choice::nothing) return std::nullopt;
+    if (choice_ == choice::update) return action{action_kind::update, written_, 0, written_ + 1, stage_};
+    if (choice_ == choice::forward) return of(action_kind::forward, next_forward_, forward_version());
+    const auto version = p_.versions == version_rule::newest_for_backward ? written_ : versions_.front();
+    return of(action_kind::backward, next_backward_, version);
+  }
+
+  void advance() override {
+    if (choice_ == choice::update) {
+      ++written_;
+    } else if (choice_ == choice::forward) {
+      versions_.push(forward_version());
+      ++forwards_;
+      pass(next_forward_);
+    } else {
+      versions_.pop();
+      ++backwards_;
+      pass(next_backward_);
+    }
+    choose();
+  }
+
+  void end_after(std::int64_t minibatches) override {
+    if (minibatches >= minibatches_) return;
+    if (forwards_ > count_until(minibatches)) throw std::logic_error(begun_beyond_the_end);
+    set_end(minibatches);
+  }
+
+  bool append_state(std::int64_t origin, std::vector<std::int64_t>& numbers) const override {
+    if (origin * microbatches_ % replicas_ != 0) return false;
+    const auto dealt = origin * microbatches_ / replicas_;
+    const auto updated = is_grouped() ? dealt : origin;
+    numbers.insert(numbers.end(), {forwards_ - dealt, backwards_ - dealt, written_ - updated});
+    versions_.append_state(updated, numbers);
+    // Until stage 0 has filled the pipeline, versions do not grow with the minibatches.
+    if (p_.versions == version_rule::vertical)
+      numbers.push_back(std::min<std::int64_t>(0, forwards_ - (source_credit_per_replica_ - 1)));
+    return true;
+  }
+
+private:
+  enum class choice : std::uint8_t { nothing, update, forward, backward };
+
+  bool is_grouped() const { return p_.unit == update_unit::replica_group; }
+  /// One of the replica's micro-batches, which are dealt in turn by the running number.
+  struct item {
+    std::int64_t minibatch = 0;
+    std::int64_t microbatch = 0;
+  };
+  void pass(item& i) const { // without a division: this runs for every action of a simulation
+    i.minibatch += skipped_minibatches_;
+    i.microbatch += skipped_microbatches_;
+    if (i.microbatch < microbatches_) return;
+    i.microbatch -= microbatches_;
+    ++i.minibatch;
+  }
+  action of(action_kind kind, const item& i, std::int64_t version) const {
+    return {kind, i.minibatch, static_cast<std::int32_t>(i.microbatch), version, stage_};
+  }
+
+  /// Micro-batches of the first minibatches that are dealt to this replica.
+  std::int64_t count_until(std::int64_t minibatches) const {
+    const auto all = minibatches * microbatches_;
+    return all > replica_ ? (all - replica_ + replicas_ - 1) / replicas_ : 0;
+  }
+  void set_end(std::int64_t minibatches) {
+    minibatches_ = minibatches;
+    count_ = count_until(minibatches);
+    updates_ = is_grouped() ? (minibatches + replicas_ - 1) / replicas_ : minibatches;
+    choose();
+  }
+
+  void choose() {
+    if (next_update_is_due())
+      choice_ = choice::update;
+    else if (backwards_ == count_)
+      choice_ = choice::nothing;
+    else
+      choice_ = may_forward() ? choice::forward : choice::backward;
   }
 
   bool may_forward() const {
     if (forwards_ == count_) return false;
-    if (p_.flush == flush_point::minibatch && minibatch(forwards_) != minibatch(backwards_)) return false;
+    if (p_.flush == flush_point::minibatch && next_forward_.minibatch != next_backward_.minibatch) return false;
     return p_.order == action_order::all_forwards_first || forwards_ - backwards_ < credit_;
   }
 
-  void add_forward() {
-    auto version = written_;
+  std::int64_t forward_version() const {
     // Stage 0 of equal replica counts has done this many updates before its own forward of the minibatch.
     if (p_.versions == version_rule::vertical)
-      version = std::max<std::int64_t>(0, forwards_ - (source_credit_per_replica_ - 1));
-    versions_.push_back(version);
-    actions_.push_back({action_kind::forward, minibatch(forwards_), microbatch(forwards_), version});
-    ++forwards_;
-  }
-
-  void add_backward() {
-    const auto stashed = versions_[static_cast<std::size_t>(backwards_)];
-    const auto version = p_.versions == version_rule::newest_for_backward ? written_ : stashed;
-    actions_.push_back({action_kind::backward, minibatch(backwards_), microbatch(backwards_), version});
-    ++backwards_;
+      return std::max<std::int64_t>(0, forwards_ - (source_credit_per_replica_ - 1));
+    return written_;
   }
 
   bool next_update_is_due() const {
-    if (written_ == updates_) return false;
-    if (backwards_ < count_ && update_of(backwards_) <= written_) return false;
+    if (written_ >= updates_) return false; // more were written where the end has moved
+    if (backwards_ < count_ && (is_grouped() ? backwards_ : next_backward_.minibatch) <= written_) return false;
     const bool waits_for_next = p_.unit == update_unit::minibatch_after_next;
-    return !waits_for_next || forwards_ == count_ || minibatch(forwards_) > written_ + 1;
+    return !waits_for_next || forwards_ == count_ || next_forward_.minibatch > written_ + 1;
   }
 
-  void add_due_updates() {
-    for (; next_update_is_due(); ++written_)
-      actions_.push_back({action_kind::update, written_, 0, written_ + 1});
-  }
-
-  const preset& p_;
+  const preset& p_; // of the table, which lives for ever
+  std::int32_t stage_;
   std::int64_t microbatches_, replicas_, replica_, credit_, source_credit_per_replica_;
+  std::int64_t minibatches_ = 0;
   std::int64_t count_ = 0;   // micro-batches dealt to this replica
-  std::int64_t updates_ = 0; // of the whole list
+  std::int64_t updates_ = 0; // of the whole stretch
   std::int64_t forwards_ = 0, backwards_ = 0, written_ = 0;
-  std::vector<std::int64_t> versions_; // read by each forward
-  std::vector<action> actions_;
+  item next_forward_, next_backward_;
+  std::int64_t skipped_minibatches_ = 0, skipped_microbatches_ = 0; // from one of its items to the next
+  version_queue versions_;                                          // read by each forward in flight
+  choice choice_ = choice::nothing;
 };
 
 } // namespace
 
-schedule make_schedule(const schedule_request& request) {
-  auto s = resolve_schedule(request);
-  const auto& p = find_preset(request.name);
-  for (std::size_t stage = 0; stage < s.stages.size(); ++stage)
-    for (int replica = 0; replica < s.stages[stage].replicas; ++replica)
-      s.stages[stage].lists.push_back(list_writer(s, p, stage, replica).write());
-  return s;
+std::unique_ptr<generator> make_generator(const schedule& s, const worker& w) {
+  return std::make_unique<greedy_order>(s, find_preset(s.name), stages_at(s, w.position).front(), w.replica);
 }
 
 } // namespace penstock::planner

@@ -104,17 +104,6 @@ void check_machine(const schedule& s, const machine& m, const machine_options& o
       refuse("a straggler", "device " + std::to_string(slow.device), "a device of some stage");
 }
 
-/// Minibatches after which every stage deals to its replicas as before; 0 for more than anyone simulates.
-std::int64_t round_of(const schedule& s) {
-  constexpr std::int64_t most = 1'000'000;
-  std::int64_t microbatches = 1;
-  for (const auto& stage : s.stages) {
-    microbatches = std::lcm(microbatches, static_cast<std::int64_t>(stage.replicas));
-    if (microbatches > most) return 0;
-  }
-  return microbatches / std::gcd(microbatches, static_cast<std::int64_t>(s.microbatches));
-}
-
 /// Minibatches that are in the pipeline at once.
 std::int64_t filling_of(const schedule& s) {
   return s.synchronous ? 1 : (s.source_credit() + s.microbatches - 1) / s.microbatches;
@@ -124,7 +113,7 @@ std::int64_t filling_of(const schedule& s) {
 
 std::int64_t steady_minibatches(const schedule& s) {
   constexpr std::int64_t most = 4096;
-  const auto round = std::max<std::int64_t>(1, round_of(s));
+  const auto round = std::max<std::int64_t>(1, dealing_period(s));
   return std::min(most, s.synchronous ? 2 + 2 * round : 4 * filling_of(s) + 4 * round);
 }
 
@@ -134,7 +123,7 @@ void machine_player::note_steady_state() {
   result_.step_seconds = result_.makespan / static_cast<double>(count);
   // The last minibatches to enter leave an emptying pipeline, faster than the others.
   const auto last = count - 1 - (schedule_.synchronous ? 0 : filling_of(schedule_));
-  const auto round = round_of(schedule_);
+  const auto round = dealing_period(schedule_);
   const auto half = (count - 1) / 2;
   if (round == 0 || last - half < round) return;
   const auto measured = (last - half) / round * round;

@@ -101,7 +101,7 @@ struct machine_run : simulation {
   double step_seconds = 0;
 };
 
-/// Plays the schedule's lists (credits, window, versions, dealing) on the machine, in the runtime's order:
+/// Plays the schedule (order, credits, window, versions, dealing) on the machine, in the runtime's order:
 ///
 /// - A device runs one action at a time: of the updates that wait for it the oldest, else of its replicas' next actions
 ///   the one that was ready first. Times are multiplied by the device's straggler factor and the action's own jitter.
@@ -127,14 +127,14 @@ struct machine_run : simulation {
 /// input gradient from the begin of what makes it until the neighbour has used it (by reference, or without links) or
 /// it has arrived there, where a copy lives until the neighbour has used it.
 ///
-/// Throws std::invalid_argument for numbers that make no sense (one line), std::logic_error if the lists cannot run
+/// Throws std::invalid_argument for numbers that make no sense (one line), std::logic_error if the schedule cannot run
 /// (the checker says why).
 machine_run run_machine(const schedule& s, const machine& m, const machine_options& options = {});
 
 inline constexpr int all_reduce_buckets = 16;
 
 /// Enough minibatches for machine_run::step_seconds to be that of the steady state: the pipeline fills, runs some
-/// rounds of the replicas, and empties. Takes a schedule without lists as well (resolve_schedule).
+/// rounds of the replicas, and empties, however long the one given is.
 std::int64_t steady_minibatches(const schedule& s);
 
 } // namespace penstock::planner

@@ -25,47 +25,50 @@ void replica_memory::set(memory_part part, double bytes) {
   if (grows) note(part);
 }
 
-version_ledger::version_ledger(const std::vector<const replica_list*>& lists) {
-  std::int64_t updates = 0;
-  for (const auto* list : lists) {
-    for (const auto& a : list->actions)
-      if (a.kind == action_kind::update) updates = std::max(updates, a.version);
-    find_next(readers_.emplace_back(reader{list}));
-  }
-  holds_.resize(static_cast<std::size_t>(updates) + 1);
+version_ledger::version_ledger(std::vector<stage_passes> readers) : readers_(std::move(readers)) {
   hold(0);
   for (const auto& r : readers_)
-    if (r.oldest == 0) hold(0);
+    if (oldest_of(r) == 0) hold(0);
 }
 
-void version_ledger::find_next(reader& r) {
-  const auto& actions = r.list->actions;
-  while (r.next < actions.size() && actions[r.next].kind != action_kind::forward)
-    ++r.next;
-  r.oldest = r.next < actions.size() ? actions[r.next].version : std::numeric_limits<std::int64_t>::max();
+/// The version that the reader's next forward reads.
+std::int64_t version_ledger::oldest_of(const stage_passes& reader) {
+  const auto& next = reader.peek();
+  return next ? next->version : std::numeric_limits<std::int64_t>::max();
+}
+
+std::int32_t& version_ledger::holds_of(std::int64_t version) {
+  for (; version < first_; --first_)
+    holds_.push_front(0);
+  const auto offset = static_cast<std::size_t>(version - first_);
+  if (offset >= holds_.size()) holds_.resize(offset + 1);
+  return holds_[offset];
 }
 
 void version_ledger::hold(std::int64_t version) {
-  if (++holds_[static_cast<std::size_t>(version)] > 1) return;
+  if (++holds_of(version) > 1) return;
   ++alive_;
   most_ = std::max(most_, alive());
 }
 
 void version_ledger::release(std::int64_t version) {
-  if (--holds_[static_cast<std::size_t>(version)] == 0) --alive_;
+  if (--holds_of(version) > 0) return;
+  --alive_;
+  for (; !holds_.empty() && holds_.front() == 0 && first_ < newest_; ++first_)
+    holds_.pop_front();
 }
 
 void version_ledger::pass_forward(std::size_t replica) {
   auto& r = readers_[replica];
-  const auto before = r.oldest;
-  ++r.next;
-  find_next(r);
-  for (auto v = before; v <= newest_ && v < r.oldest; ++v)
+  const auto before = oldest_of(r);
+  r.advance();
+  const auto now = oldest_of(r);
+  for (auto v = before; v <= newest_ && v < now; ++v)
     release(v);
 }
 
 void version_ledger::begin_update() {
-  is_written_apart_ = holds_[static_cast<std::size_t>(newest_)] > 1;
+  is_written_apart_ = holds_of(newest_) > 1;
   most_ = std::max(most_, alive());
 }
 
@@ -74,7 +77,7 @@ void version_ledger::end_update() {
   release(newest_);
   hold(++newest_);
   for (const auto& r : readers_)
-    if (r.oldest <= newest_) hold(newest_);
+    if (oldest_of(r) <= newest_) hold(newest_);
 }
 
 } // namespace penstock::planner

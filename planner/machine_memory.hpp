@@ -2,10 +2,13 @@
 #pragma once
 
 #include "planner/machine.hpp"
+#include "planner/sequence.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <utility>
 #include <vector>
 
 namespace penstock::planner {
@@ -35,12 +38,12 @@ private:
 /// in flight captured, those that a forward still to come reads (vertical sync), and one that is being written.
 class version_ledger {
 public:
-  /// `lists` of the replicas; they must outlive the ledger.
-  explicit version_ledger(const std::vector<const replica_list*>& lists);
+  /// The forwards of each replica that reads them, from the first.
+  explicit version_ledger(std::vector<stage_passes> readers);
 
   void capture(std::int64_t version) { hold(version); }
   void release(std::int64_t version);
-  /// The replica (by its place in `lists`) has begun its next forward, in the order of its list.
+  /// The replica (by its place among the readers) has begun its next forward.
   void pass_forward(std::size_t replica);
   /// Writes into the newest version's own buffer when nobody else holds it.
   void begin_update();
@@ -49,16 +52,13 @@ public:
   std::int64_t most() const { return most_; }
 
 private:
-  struct reader {
-    const replica_list* list = nullptr;
-    std::size_t next = 0;    // place of its next forward
-    std::int64_t oldest = 0; // that the forward reads
-  };
-  static void find_next(reader& r);
+  static std::int64_t oldest_of(const stage_passes& reader);
+  std::int32_t& holds_of(std::int64_t version);
   void hold(std::int64_t version);
 
-  std::vector<reader> readers_;
-  std::vector<std::int32_t> holds_; // by version
+  std::vector<stage_passes> readers_;
+  std::deque<std::int32_t> holds_; // by version, from `first_` on
+  std::int64_t first_ = 0;
   std::int64_t newest_ = 0;
   std::int64_t alive_ = 0;
   std::int64_t most_ = 1;

@@ -50,26 +50,32 @@ void machine_player::add_stage(int stage) {
   st.route = links_.route_among(costs.devices, costs.all_reduce_bytes);
   st.updates_once = st.route.by_reference;
   st.reduces = st.route.members > 1 && costs.all_reduce_bytes > 0;
-  const std::int64_t group_size = schedule_.updates.per_minibatch_group ? plan.replicas : 1;
-  st.updates.resize(static_cast<std::size_t>((schedule_.minibatches + group_size - 1) / group_size));
-  std::vector<const replica_list*> lists;
+  st.updates.resize(static_cast<std::size_t>(updates_of(schedule_, stage)));
+  std::vector<stage_passes> readers;
   for (int r = 0; r < plan.replicas; ++r) {
     auto& lane = lane_of(st.first_lane + r);
     lane.device = costs.devices[static_cast<std::size_t>(r)];
-    lists.push_back(&plan.lists[static_cast<std::size_t>(r)]);
     lane.shares.resize(st.updates.size());
-    count_shares(lane, *lists.back(), group_size);
-    if (!st.updates_once) st.versions.push_back(version_ledger({lists.back()}));
+    readers.emplace_back(sequence(schedule_, worker{position_of(schedule_, stage), r}), stage,
+                         stage_passes::kind::forwards);
+    if (!st.updates_once) st.versions.push_back(version_ledger({readers.back()}));
   }
-  if (st.updates_once) st.versions.emplace_back(lists);
+  if (st.updates_once) st.versions.emplace_back(std::move(readers));
   for (int r = 0; r < plan.replicas; ++r)
-    hold_what_stays(st.first_lane + r);
+    hold_what_stays(stage, st.first_lane + r);
 }
 
-void machine_player::count_shares(lane_state& lane, const replica_list& list, std::int64_t group_size) {
-  for (const auto& a : list.actions)
-    if (a.kind == action_kind::backward)
-      ++lane.shares[static_cast<std::size_t>(a.minibatch / group_size)].backwards_left;
+/// Backwards of the lane whose gradients go into the action's update.
+std::int64_t machine_player::backwards_for(int lane, const action& a) const {
+  const auto replicas = static_cast<std::int64_t>(schedule_.stages[static_cast<std::size_t>(a.stage)].replicas);
+  const auto each = minibatches_per_update(schedule_, a.stage);
+  const auto dealt_before = [&](std::int64_t minibatches) {
+    const auto all = std::min(minibatches, schedule_.minibatches) * schedule_.microbatches;
+    const auto replica = state_.replica(lane);
+    return all > replica ? (all - replica + replicas - 1) / replicas : 0;
+  };
+  const auto group = static_cast<std::int64_t>(group_of(a));
+  return dealt_before((group + 1) * each) - dealt_before(group * each);
 }
 
 // -- the loop -------------------------------------------------------------------------
@@ -85,8 +91,8 @@ machine_run machine_player::run() {
     if (machine_.blocking_sends) meet();
   }
   for (int lane = 0; lane < state_.lanes(); ++lane)
-    if (const auto* head = state_.head(lane))
-      throw std::logic_error("blocking sends deadlock: " + describe_place(state_.stage(lane), state_.replica(lane)) +
+    if (const auto& head = state_.head(lane))
+      throw std::logic_error("blocking sends deadlock: " + describe_place(head->stage, state_.replica(lane)) +
                              " cannot run " + describe(*head));
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     result_.busy[i] /= stages_[i].replicas;
@@ -102,26 +108,26 @@ machine_run machine_player::run() {
   return std::move(result_);
 }
 
-void machine_player::schedule_event(double time, happening what, int lane, const action* about) {
+void machine_player::schedule_event(double time, happening what, int lane, const action& about) {
   events_.push({time, ++made_, about, lane, what});
 }
 
 void machine_player::handle(const event& e) {
   switch (e.what) {
   case happening::action_ends:
-    return finish(e.lane, *e.about);
+    return finish(e.lane, e.about);
   case happening::message_arrives:
-    return deliver(e.lane, *e.about);
+    return deliver(e.lane, e.about);
   case happening::both_are_free:
-    return part(e.lane, *e.about);
+    return part(e.lane, e.about);
   case happening::bucket_is_ready:
-    return send_bucket(e.lane, *e.about);
+    return send_bucket(e.lane, e.about);
   case happening::bucket_is_sent:
-    return plan_bucket(e.lane, *e.about);
+    return plan_bucket(e.lane, e.about);
   case happening::all_reduce_ends:
-    return end_all_reduce(e.lane, *e.about);
+    return end_all_reduce(e.about);
   case happening::update_ends:
-    return finish_update(e.lane, *e.about);
+    return finish_update(e.lane, e.about);
   }
 }
 
@@ -135,8 +141,8 @@ void machine_player::start_woken() {
 void machine_player::try_lane(int lane) {
   auto& state = lane_of(lane);
   while (!state.is_busy) {
-    const auto* next = state_.runnable(lane);
-    if (next == nullptr) return;
+    const auto next = state_.runnable(lane);
+    if (!next) return;
     if (next->kind == action_kind::update) {
       state_.start(lane, *next);
       reach_update(lane, *next);
@@ -168,33 +174,33 @@ void machine_player::free_device(int number, int finished_lane) {
 // -- actions and messages ---------------------------------------------------------------
 
 double machine_player::seconds_of(int lane, const action& a) const {
-  const auto stage = state_.stage(lane);
+  const auto stage = a.stage;
   const auto& state = lanes_[static_cast<std::size_t>(lane)];
   const auto& costs = costs_of(stage);
   auto seconds = costs.update_seconds;
   if (a.kind == action_kind::forward) seconds = of_microbatch(costs.forward_seconds, a);
   if (a.kind == action_kind::backward) {
     seconds = of_microbatch(costs.backward_seconds, a);
-    if (state.shares[group_of(stage, a)].is_begun) seconds += costs.accumulate_seconds;
+    if (state.shares[group_of(a)].is_begun) seconds += costs.accumulate_seconds;
   }
   if (options_.jitter > 0) seconds *= jitter_of(options_, stage, state_.replica(lane), a);
   return seconds * devices_[static_cast<std::size_t>(state.device)].factor;
 }
 
 void machine_player::add_span(int lane, const action& a, double begin, double end) {
-  const auto stage = state_.stage(lane);
+  const auto stage = a.stage;
   result_.busy[static_cast<std::size_t>(stage)] += end - begin;
   result_.makespan = std::max(result_.makespan, end);
   if (options_.keep_spans) result_.spans.push_back({stage, state_.replica(lane), a, begin, end});
 }
 
 void machine_player::occupy(int lane, const action& a) {
-  const auto stage = state_.stage(lane);
+  const auto stage = a.stage;
   auto& state = lane_of(lane);
   const auto end = now_ + seconds_of(lane, a);
   state.is_busy = device_of(state.device).is_busy = true;
   add_span(lane, a, now_, end);
-  schedule_event(end, happening::action_ends, lane, &a);
+  schedule_event(end, happening::action_ends, lane, a);
   if (a.kind == action_kind::forward) {
     auto& peak = result_.peak_in_flight[static_cast<std::size_t>(stage)];
     peak = std::max(peak, ++state.in_flight);
@@ -202,9 +208,9 @@ void machine_player::occupy(int lane, const action& a) {
     return;
   }
   hold_backward(lane, a);
-  const auto group = group_of(stage, a);
-  state.shares[group].is_begun = true;
-  if (--state.shares[group].backwards_left == 0) join_update(lane, a, now_, end);
+  auto& done = state.shares[group_of(a)];
+  if (!std::exchange(done.is_begun, true)) done.backwards_left = backwards_for(lane, a);
+  if (--done.backwards_left == 0) join_update(lane, a, now_, end);
 }
 
 void machine_player::finish(int lane, const action& a) {
@@ -213,11 +219,11 @@ void machine_player::finish(int lane, const action& a) {
   let_go_after(lane, a);
   if (a.kind == action_kind::backward) {
     --state.in_flight;
-    if (state_.stage(lane) == 0 && --unfinished_[static_cast<std::size_t>(a.minibatch)] == 0) done_.push_back(now_);
+    if (a.stage == 0 && --unfinished_[static_cast<std::size_t>(a.minibatch)] == 0) done_.push_back(now_);
   }
-  if (machine_.blocking_sends && has_receiver(lane, a) && state.device != lane_of(receiver_of(lane, a)).device) {
+  if (machine_.blocking_sends && has_receiver(a) && state.device != lane_of(receiver_of(a)).device) {
     state.is_busy = true;
-    state.unsent = &a;
+    state.unsent = a;
     return;
   }
   send(lane, a);
@@ -230,17 +236,17 @@ bool machine_player::is_copied(int from_lane, int to_lane) const {
 }
 
 /// Else the result is the loss, or the source's credit.
-bool machine_player::has_receiver(int lane, const action& a) const {
-  const auto stage = state_.stage(lane);
+bool machine_player::has_receiver(const action& a) const {
+  const auto stage = a.stage;
   return a.kind == action_kind::forward ? !stages_[static_cast<std::size_t>(stage)].is_last : stage > 0;
 }
 
 /// Takes the links; returns when the message arrives.
 double machine_player::start_message(int lane, const action& a) {
-  const auto stage = state_.stage(lane);
+  const auto stage = a.stage;
   const bool is_forward = a.kind == action_kind::forward;
-  const auto peer = receiver_of(lane, a);
-  const auto peer_stage = state_.stage(peer);
+  const auto peer = receiver_of(a);
+  const auto peer_stage = stage + (is_forward ? 1 : -1);
   const auto bytes = of_microbatch(costs_of(std::min(stage, peer_stage)).output_bytes, a);
   const auto from = lane_of(lane).device, to = lane_of(peer).device;
   auto way = links_.send(from, to, bytes, now_);
@@ -254,62 +260,61 @@ double machine_player::start_message(int lane, const action& a) {
 }
 
 void machine_player::send(int lane, const action& a) {
-  const auto arrival = has_receiver(lane, a) ? start_message(lane, a) : now_;
+  const auto arrival = has_receiver(a) ? start_message(lane, a) : now_;
   if (arrival > now_)
-    schedule_event(arrival, happening::message_arrives, lane, &a);
+    schedule_event(arrival, happening::message_arrives, lane, a);
   else
     deliver(lane, a);
 }
 
 void machine_player::deliver(int lane, const action& a) {
-  const auto stage = state_.stage(lane);
+  const auto stage = a.stage;
   const bool is_forward = a.kind == action_kind::forward;
-  if (has_receiver(lane, a)) {
-    const auto peer = receiver_of(lane, a);
+  if (has_receiver(a)) {
+    const auto peer = receiver_of(a);
     if (is_copied(lane, peer)) {
       lane_of(lane).memory.remove(memory_part::activations, held_by_sender(stage, a));
       lane_of(peer).memory.add(memory_part::activations,
-                               of_microbatch(costs_of(std::min(stage, state_.stage(peer))).output_bytes, a));
+                               of_microbatch(costs_of(is_forward ? stage : stage - 1).output_bytes, a));
     }
   }
   if (is_forward)
-    state_.deliver_activation(stage, a);
+    state_.deliver_activation(a);
   else
-    state_.deliver_gradient(stage, a);
+    state_.deliver_gradient(a);
 }
 
 // -- memory -----------------------------------------------------------------------------
 
-void machine_player::hold_what_stays(int lane) {
-  const auto& costs = costs_of(state_.stage(lane));
+void machine_player::hold_what_stays(int stage, int lane) {
+  const auto& costs = costs_of(stage);
   auto& memory = lane_of(lane).memory;
   memory.add(memory_part::optimizer_state, costs.optimizer_bytes);
   memory.add(memory_part::other, costs.state_bytes);
-  count_versions(lane);
+  count_versions(stage, lane);
 }
 
-version_ledger& machine_player::ledger_of(int lane) {
-  auto& stage = stage_of(state_.stage(lane));
-  return stage.versions[stage.updates_once ? 0 : static_cast<std::size_t>(state_.replica(lane))];
+version_ledger& machine_player::ledger_of(int stage, int lane) {
+  auto& st = stage_of(stage);
+  return st.versions[st.updates_once ? 0 : static_cast<std::size_t>(state_.replica(lane))];
 }
 
 /// Whoever shares the versions holds them.
-void machine_player::count_versions(int lane) {
-  const auto number = state_.stage(lane);
-  const auto& stage = stage_of(number);
-  const auto bytes = static_cast<double>(ledger_of(lane).alive()) * costs_of(number).weight_bytes;
-  if (!stage.updates_once) return lane_of(lane).memory.set(memory_part::weights, bytes);
-  for (int r = 0; r < stage.replicas; ++r)
-    lane_of(stage.first_lane + r).memory.set(memory_part::weights, bytes);
+void machine_player::count_versions(int stage, int lane) {
+  const auto& st = stage_of(stage);
+  const auto bytes = static_cast<double>(ledger_of(stage, lane).alive()) * costs_of(stage).weight_bytes;
+  if (!st.updates_once) return lane_of(lane).memory.set(memory_part::weights, bytes);
+  for (int r = 0; r < st.replicas; ++r)
+    lane_of(st.first_lane + r).memory.set(memory_part::weights, bytes);
 }
 
 void machine_player::hold_forward(int lane, const action& a) {
-  const auto stage = state_.stage(lane);
+  const auto stage = a.stage;
   const auto& costs = costs_of(stage);
-  auto& ledger = ledger_of(lane);
+  auto& ledger = ledger_of(stage, lane);
   ledger.capture(a.version);
   ledger.pass_forward(stage_of(stage).updates_once ? static_cast<std::size_t>(state_.replica(lane)) : 0);
-  count_versions(lane);
+  count_versions(stage, lane);
   auto& memory = lane_of(lane).memory;
   memory.add(memory_part::activations, of_microbatch(costs.kept_bytes, a));
   memory.add(memory_part::workspace, of_microbatch(costs.workspace_bytes, a));
@@ -329,44 +334,45 @@ double machine_player::held_by_sender(int stage, const action& a) const {
 }
 
 void machine_player::hold_backward(int lane, const action& a) {
-  const auto stage = state_.stage(lane);
+  const auto stage = a.stage;
   const auto& costs = costs_of(stage);
   auto& memory = lane_of(lane).memory;
   if (!schedule_.stashes_weights) {
-    ledger_of(lane).capture(a.version);
-    count_versions(lane);
+    ledger_of(stage, lane).capture(a.version);
+    count_versions(stage, lane);
   }
   memory.add(memory_part::workspace, of_microbatch(workspace_of(stage, a.kind), a)); // first: it may be below 0
-  if (!lane_of(lane).shares[group_of(stage, a)].is_begun) memory.add(memory_part::gradients, costs.gradient_bytes);
+  if (!lane_of(lane).shares[group_of(a)].is_begun) memory.add(memory_part::gradients, costs.gradient_bytes);
 }
 
 /// What came in is used up: the copy here, or what the sender held for it.
-void machine_player::let_go_input(int lane, int sender, const action& sent) {
-  const auto from = state_.stage(sender);
+void machine_player::let_go_input(int lane, const action& a) {
+  const auto from = a.stage + (a.kind == action_kind::forward ? -1 : 1);
+  const auto sender = state_.lane_for(from, a);
   if (is_copied(sender, lane))
     lane_of(lane).memory.remove(memory_part::activations,
-                                of_microbatch(costs_of(std::min(from, state_.stage(lane))).output_bytes, sent));
+                                of_microbatch(costs_of(std::min(from, a.stage)).output_bytes, a));
   else
-    lane_of(sender).memory.remove(memory_part::activations, held_by_sender(from, sent));
+    lane_of(sender).memory.remove(memory_part::activations, held_by_sender(from, a));
 }
 
 void machine_player::let_go_after(int lane, const action& a) {
-  const auto stage = state_.stage(lane);
+  const auto stage = a.stage;
   const auto& costs = costs_of(stage);
   auto& memory = lane_of(lane).memory;
   memory.remove(memory_part::workspace, of_microbatch(workspace_of(stage, a.kind), a));
   const bool is_forward = a.kind == action_kind::forward;
   if (is_forward) {
-    if (stage > 0) let_go_input(lane, state_.lane_for(stage - 1, a), a);
+    if (stage > 0) let_go_input(lane, a);
   } else {
     memory.remove(memory_part::activations, of_microbatch(costs.kept_bytes, a));
-    if (!stage_of(stage).is_last) let_go_input(lane, state_.lane_for(stage + 1, a), a);
+    if (!stage_of(stage).is_last) let_go_input(lane, a);
   }
-  if (has_receiver(lane, a)) memory.add(memory_part::activations, held_by_sender(stage, a));
+  if (has_receiver(a)) memory.add(memory_part::activations, held_by_sender(stage, a));
   // A stashing schedule's backward ends the forward's hold; else each pass had its own.
   if (is_forward && schedule_.stashes_weights) return;
-  ledger_of(lane).release(a.version);
-  count_versions(lane);
+  ledger_of(stage, lane).release(a.version);
+  count_versions(stage, lane);
 }
 
 void machine_player::note_memory(int stage) {

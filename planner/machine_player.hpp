@@ -7,6 +7,7 @@
 #include "planner/playback.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <queue>
 #include <vector>
 
@@ -30,29 +31,29 @@ private:
   };
   struct event {
     double time = 0;
-    std::int64_t order = 0;        // of making, so that equal times keep it
-    const action* about = nullptr; // of an all-reduce: any action that belongs to its update
-    std::int32_t lane = 0;         // that did `about`
+    std::int64_t order = 0; // of making, so that equal times keep it
+    action about;           // of an all-reduce: any action that belongs to its update
+    std::int32_t lane = 0;  // that did `about`
     happening what = happening::action_ends;
     bool operator>(const event& other) const { return time != other.time ? time > other.time : order > other.order; }
   };
 
   /// What one lane has done for one update.
   struct share {
-    std::int32_t backwards_left = 0;
+    std::int64_t backwards_left = 0; // once it has begun
     bool is_begun = false;
   };
   struct lane_state {
     int device = 0;
     bool is_busy = false;
-    bool is_queued = false;         // at its device
-    const action* unsent = nullptr; // a blocking send that waits or runs
+    bool is_queued = false;       // at its device
+    std::optional<action> unsent; // a blocking send that waits or runs
     bool is_sending = false;
     bool is_paired = false; // its receiver sends to it at the same time
     std::int64_t in_flight = 0;
-    bool is_updating = false;           // or will, when its device is free
-    std::vector<const action*> reached; // updates that its list has come to and that are not done
-    std::vector<share> shares;          // by update
+    bool is_updating = false;    // or will, when its device is free
+    std::vector<action> reached; // updates that it has come to and that are not done
+    std::vector<share> shares;   // by update
     replica_memory memory;
   };
   struct device_state { // what waits is little and in order
@@ -82,10 +83,10 @@ private:
   };
 
   void add_stage(int stage);
-  void count_shares(lane_state& lane, const replica_list& list, std::int64_t group_size);
-  void hold_what_stays(int lane);
+  std::int64_t backwards_for(int lane, const action& a) const;
+  void hold_what_stays(int stage, int lane);
 
-  void schedule_event(double time, happening what, int lane, const action* about);
+  void schedule_event(double time, happening what, int lane, const action& about);
   void handle(const event& e);
   void start_woken();
   void try_lane(int lane);
@@ -93,13 +94,13 @@ private:
 
   void occupy(int lane, const action& a);
   void finish(int lane, const action& a);
-  bool has_receiver(int lane, const action& a) const;
+  bool has_receiver(const action& a) const;
   double start_message(int lane, const action& a);
   void send(int lane, const action& a);
   void deliver(int lane, const action& a);
   void add_span(int lane, const action& a, double begin, double end);
 
-  int receiver_of(int lane, const action& a) const;
+  int receiver_of(const action& a) const;
   bool awaits(int lane, const action& a) const;
   void meet();
   void begin_parting(int lane, bool is_paired, double end);
@@ -109,7 +110,7 @@ private:
   void reach_update(int lane, const action& a);
   void plan_bucket(int lane, const action& a);
   void send_bucket(int lane, const action& a);
-  void end_all_reduce(int lane, const action& a);
+  void end_all_reduce(const action& a);
   void add_all_reduce(int stage, std::size_t group, double begin, double end);
   void queue_updates(int stage);
   void start_update(int device);
@@ -118,11 +119,11 @@ private:
   void hold_forward(int lane, const action& a);
   void hold_backward(int lane, const action& a);
   void let_go_after(int lane, const action& a);
-  void let_go_input(int lane, int sender, const action& sent);
+  void let_go_input(int lane, const action& a);
   const std::vector<double>& workspace_of(int stage, action_kind kind) const;
   double held_by_sender(int stage, const action& a) const;
-  version_ledger& ledger_of(int lane);
-  void count_versions(int lane);
+  version_ledger& ledger_of(int stage, int lane);
+  void count_versions(int stage, int lane);
   void note_memory(int stage);
   void note_steady_state();
 
@@ -130,8 +131,8 @@ private:
   device_state& device_of(int device) { return devices_[static_cast<std::size_t>(device)]; }
   stage_state& stage_of(int stage) { return stages_[static_cast<std::size_t>(stage)]; }
   const machine_stage& costs_of(int stage) const { return machine_.stages[static_cast<std::size_t>(stage)]; }
-  update_state& update_of(int stage, const action& a) { return stage_of(stage).updates[group_of(stage, a)]; }
-  std::size_t group_of(int stage, const action& a) const;
+  update_state& state_of_update(const action& a) { return stage_of(a.stage).updates[group_of(a)]; }
+  std::size_t group_of(const action& a) const;
   double seconds_of(int lane, const action& a) const;
   bool is_copied(int from_lane, int to_lane) const;
 

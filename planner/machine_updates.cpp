@@ -5,17 +5,16 @@
 
 namespace penstock::planner {
 
-std::size_t machine_player::group_of(int stage, const action& a) const {
-  const bool is_of_group = a.kind == action_kind::update || !schedule_.updates.per_minibatch_group;
-  return static_cast<std::size_t>(
-      is_of_group ? a.minibatch : a.minibatch / schedule_.stages[static_cast<std::size_t>(stage)].replicas);
+std::size_t machine_player::group_of(const action& a) const {
+  return static_cast<std::size_t>(a.kind == action_kind::update ? a.minibatch
+                                                                : update_of(schedule_, a.stage, a.minibatch));
 }
 
 /// The replica's last backward of the update begins, or it has none and is at the update itself.
 void machine_player::join_update(int lane, const action& a, double begin, double end) {
-  const auto stage = state_.stage(lane);
+  const auto stage = a.stage;
   const auto& st = stage_of(stage);
-  auto& u = update_of(stage, a);
+  auto& u = state_of_update(a);
   u.first_ready = std::max(u.first_ready, begin);
   u.last_ready = std::max(u.last_ready, end);
   if (++u.joined == st.replicas && st.reduces && !st.updates_once && costs_of(stage).all_reduce_overlaps)
@@ -23,11 +22,11 @@ void machine_player::join_update(int lane, const action& a, double begin, double
 }
 
 void machine_player::reach_update(int lane, const action& a) {
-  const auto stage = state_.stage(lane);
+  const auto stage = a.stage;
   const auto& st = stage_of(stage);
-  auto& u = update_of(stage, a);
-  lane_of(lane).reached.push_back(&a);
-  if (!lane_of(lane).shares[group_of(stage, a)].is_begun) join_update(lane, a, now_, now_);
+  auto& u = state_of_update(a);
+  lane_of(lane).reached.push_back(a);
+  if (!lane_of(lane).shares[group_of(a)].is_begun) join_update(lane, a, now_, now_);
   if (++u.reached == st.replicas) {
     if (!st.reduces || st.updates_once) {
       u.is_reduced = true;
@@ -42,28 +41,28 @@ void machine_player::reach_update(int lane, const action& a) {
 // -- the all-reduce -----------------------------------------------------------------
 
 void machine_player::plan_bucket(int lane, const action& a) {
-  const auto& u = update_of(state_.stage(lane), a);
+  const auto& u = state_of_update(a);
   const auto ready = u.first_ready + (u.last_ready - u.first_ready) * (u.buckets + 1) / all_reduce_buckets;
-  schedule_event(std::max(now_, ready), happening::bucket_is_ready, lane, &a);
+  schedule_event(std::max(now_, ready), happening::bucket_is_ready, lane, a);
 }
 
 void machine_player::send_bucket(int lane, const action& a) {
-  const auto stage = state_.stage(lane);
-  auto& u = update_of(stage, a);
+  const auto stage = a.stage;
+  auto& u = state_of_update(a);
   const auto& route = stage_of(stage).route;
   const auto way = machine_links::reduce(route, costs_of(stage).all_reduce_bytes / all_reduce_buckets, now_);
   if (u.buckets == 0) u.begin = way.begin;
   if (++u.buckets == all_reduce_buckets)
-    schedule_event(way.arrival + route.latency, happening::all_reduce_ends, lane, &a);
+    schedule_event(way.arrival + route.latency, happening::all_reduce_ends, lane, a);
   else
-    schedule_event(way.arrival, happening::bucket_is_sent, lane, &a);
+    schedule_event(way.arrival, happening::bucket_is_sent, lane, a);
 }
 
-void machine_player::end_all_reduce(int lane, const action& a) {
-  const auto stage = state_.stage(lane);
-  auto& u = update_of(stage, a);
+void machine_player::end_all_reduce(const action& a) {
+  const auto stage = a.stage;
+  auto& u = state_of_update(a);
   u.is_reduced = true;
-  add_all_reduce(stage, group_of(stage, a), u.begin, now_);
+  add_all_reduce(stage, group_of(a), u.begin, now_);
   queue_updates(stage);
 }
 
@@ -90,7 +89,7 @@ void machine_player::queue_updates(int stage) {
   const auto last_lane = st.first_lane + (st.updates_once ? 1 : st.replicas);
   for (auto lane = st.first_lane; lane < last_lane; ++lane) {
     auto& state = lane_of(lane);
-    if (state.is_updating || state.reached.empty() || !update_of(stage, *state.reached.front()).is_reduced) continue;
+    if (state.is_updating || state.reached.empty() || !state_of_update(state.reached.front()).is_reduced) continue;
     state.is_updating = true;
     device_of(state.device).updates.push_back(lane);
     start_update(state.device);
@@ -103,36 +102,36 @@ void machine_player::start_update(int number) {
   const auto lane = device.updates.front();
   device.updates.erase(device.updates.begin());
   device.is_busy = true;
-  const auto stage = state_.stage(lane);
+  const auto a = lane_of(lane).reached.front();
+  const auto stage = a.stage;
   const auto& st = stage_of(stage);
-  const auto& a = *lane_of(lane).reached.front();
   auto begin = now_;
   if (st.reduces && st.updates_once) {
     begin += costs_of(stage).all_reduce_bytes * st.route.sum_per_byte * device.factor;
-    add_all_reduce(stage, group_of(stage, a), now_, begin);
+    add_all_reduce(stage, group_of(a), now_, begin);
   }
   const auto end = begin + seconds_of(lane, a);
   add_span(lane, a, begin, end);
-  ledger_of(lane).begin_update();
-  count_versions(lane);
-  schedule_event(end, happening::update_ends, lane, &a);
+  ledger_of(stage, lane).begin_update();
+  count_versions(stage, lane);
+  schedule_event(end, happening::update_ends, lane, a);
 }
 
 void machine_player::finish_update(int lane, const action& a) {
-  const auto stage = state_.stage(lane);
+  const auto stage = a.stage;
   const auto& st = stage_of(stage);
-  ledger_of(lane).end_update();
-  count_versions(lane);
-  const auto group = group_of(stage, a);
+  ledger_of(stage, lane).end_update();
+  count_versions(stage, lane);
+  const auto group = group_of(a);
   for (auto l = st.updates_once ? st.first_lane : lane; l < (st.updates_once ? st.first_lane + st.replicas : lane + 1);
        ++l) {
     auto& state = lane_of(l);
     if (state.shares[group].is_begun) state.memory.remove(memory_part::gradients, costs_of(stage).gradient_bytes);
     state.reached.erase(state.reached.begin());
     if (st.updates_once || machine_.links.empty())
-      state_.finish_update(l);
+      state_.finish_update(stage, state_.replica(l));
     else
-      state_.finish_own_update(l);
+      state_.finish_own_update(stage, state_.replica(l));
   }
   lane_of(lane).is_updating = false;
   queue_updates(stage);

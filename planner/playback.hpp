@@ -1,48 +1,60 @@
-// What a schedule's actions wait for: the rules of running shared by the checker and the simulator.
+// A whole pipeline without a clock: every worker's place, and what has arrived where. Shared by checker and simulator.
 #pragma once
 
 #include "planner/schedule.hpp"
+#include "planner/sliding.hpp"
+#include "planner/worker_cursor.hpp"
 
-#include <cstddef>
-#include <deque>
+#include <cstdint>
+#include <limits>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace penstock::planner {
 
-/// The state of a run of the lists, without a clock. A lane is one stage replica; lanes are numbered stage by stage.
-/// The lists must hold nothing out of range. The caller decides when a started action ends and its messages arrive.
-/// With a window w > 0 the first runnable action at most w places behind a lane's head goes first; never a forward
-/// before an earlier forward, nor a backward or update before an earlier backward or update.
+/// A lane is one worker; lanes are numbered as workers_of() gives them. The orders must hold nothing out of range. The
+/// caller decides when a started action ends and its messages arrive. What a lane may do is worker_cursor's to say; the
+/// source's credit is kept here. Its memory grows with what is in flight, not with the minibatches.
 class playback {
 public:
   playback(const schedule& s, int window);
+  /// With an order for each lane.
+  playback(const schedule& s, int window, std::vector<sequence> orders);
+  playback(const playback&) = delete;
+  playback& operator=(const playback&) = delete;
 
   int lanes() const { return static_cast<int>(lanes_.size()); }
-  int stage(int lane) const { return at(lane).stage; }
-  int replica(int lane) const { return at(lane).replica; }
+  int position(int lane) const { return at(lane).who.position; }
+  int replica(int lane) const { return at(lane).who.replica; }
   /// The lane of a stage that handles an action's micro-batch.
   int lane_for(int stage, const action& a) const;
-  int first_lane(int stage) const { return state_of(stage).first_lane; }
-  /// The first action not started; null at the list's end.
-  const action* head(int lane) const;
-  /// What the lane may do now; null if nothing. A forward waits for its input (on stage 0 for the source's credit), its
-  /// version and the lane's credit, a backward for its gradient and its version, an update for nothing.
-  const action* runnable(int lane) const;
+  int first_lane(int stage) const { return stages_[static_cast<std::size_t>(stage)].first_lane; }
+  /// The first action not started; none at the end.
+  const std::optional<action>& head(int lane) const { return at(lane).cursor.head(); }
+  /// What the lane may do now, if anything.
+  std::optional<action> runnable(int lane) const;
   /// Starts what runnable() gave.
   void start(int lane, const action& a);
   /// Both.
-  const action* start_next(int lane);
+  std::optional<action> start_next(int lane);
 
-  /// The output of a forward reaches the stage after `stage`; on the last one it becomes the loss's gradient.
-  void deliver_activation(int stage, const action& forward);
-  /// The result of a backward reaches the stage before `stage`, or returns a credit to the source.
-  void deliver_gradient(int stage, const action& backward);
+  /// The output of a forward reaches the next stage; on the last one it becomes the loss's gradient.
+  void deliver_activation(const action& forward);
+  /// The result of a backward (or of its input's part) reaches the stage before, or returns a credit to the source.
+  void deliver_gradient(const action& backward);
   /// One replica has applied its next update to weights that its stage shares: the version exists once all have.
-  void finish_update(int lane);
+  void finish_update(int stage, int replica);
   /// The same on weights of its own: the version exists there.
-  void finish_own_update(int lane);
+  void finish_own_update(int stage, int replica);
   /// Lanes that may have become runnable since the last call; all at first. `woken` is overwritten.
   void take_woken(std::vector<int>& woken);
+
+  /// Lets the source admit no more than so many minibatches until told otherwise.
+  void hold_source_at(std::int64_t minibatches);
+  /// Numbers that decide all that follows but for the end, counted from `origin`; see generator. False if there are
+  /// none for one of the orders, or with a window.
+  bool append_state(std::int64_t origin, std::vector<std::int64_t>& numbers) const;
 
   /// Whom a lane's head that cannot run waits for, and for what.
   struct obstacle {
@@ -52,41 +64,52 @@ public:
   obstacle blocked_by(int lane) const;
 
 private:
+  class view;
+  enum class message : std::uint8_t { none, here, used };
+
   struct lane_state {
-    int stage = 0;
-    int replica = 0;
-    std::size_t head = 0;
-    std::deque<bool> started; // from head on
-    std::int64_t in_flight = 0;
+    worker who;
+    worker_cursor cursor;
+  };
+  /// One replica of one stage.
+  struct place {
     std::int64_t updates = 0;
-    std::int64_t version = 0; // the newest that it may read
+    std::int64_t version = 0;                // the newest that it may read
+    sliding<message> activations, gradients; // by the replica's own count of micro-batches
   };
   struct stage_state {
     int first_lane = 0;
-    std::vector<bool> activation_here, gradient_here; // by running number
+    std::vector<place> replicas;
   };
 
   const lane_state& at(int lane) const { return lanes_[static_cast<std::size_t>(lane)]; }
-  const stage_state& state_of(int stage) const { return stages_[static_cast<std::size_t>(stage)]; }
-  const std::vector<action>& list(int lane) const;
-  std::size_t running(const action& a) const;
-  bool input_is_here(int stage, const action& a) const;
-  bool is_runnable(int lane, const action& a) const;
-  std::optional<std::size_t> runnable_offset(int lane) const;
+  place& place_of(int stage, int replica) {
+    return stages_[static_cast<std::size_t>(stage)].replicas[static_cast<std::size_t>(replica)];
+  }
+  const place& place_of(int stage, int replica) const {
+    return stages_[static_cast<std::size_t>(stage)].replicas[static_cast<std::size_t>(replica)];
+  }
+  std::int64_t running(const action& a) const { return a.minibatch * schedule_.microbatches + a.microbatch; }
+  /// The micro-batch's number among those of its replica.
+  std::int64_t index(int stage, const action& a) const {
+    const auto replicas = schedule_.stages[static_cast<std::size_t>(stage)].replicas;
+    return replicas == 1 ? running(a) : running(a) / replicas;
+  }
+  static bool is_here(const sliding<message>& messages, std::int64_t index);
+  static void put(sliding<message>& messages, std::int64_t index);
+  static void use(sliding<message>& messages, std::int64_t index);
+  std::int64_t total() const { return schedule_.minibatches * schedule_.microbatches; }
+  void admit();
   obstacle missing_credit() const;
   obstacle missing_version(int stage, std::int64_t version) const;
 
   const schedule& schedule_;
-  std::size_t window_;
   std::vector<lane_state> lanes_;
   std::vector<stage_state> stages_;
-  std::int64_t admitted_ = 0; // by the source
+  std::int64_t credits_ = 0;  // of the source
+  std::int64_t admitted_ = 0; // by it
+  std::int64_t held_at_ = std::numeric_limits<std::int64_t>::max();
   std::vector<int> woken_;
 };
-
-/// "forward of minibatch 3 micro-batch 0", "update 2".
-std::string describe(const action& a);
-/// "stage 1 replica 0".
-std::string describe_place(int stage, int replica);
 
 } // namespace penstock::planner

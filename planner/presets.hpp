@@ -9,7 +9,7 @@ namespace penstock::planner {
 
 enum class action_order : std::uint8_t { one_forward_one_backward, all_forwards_first };
 
-/// When the lists run empty: after every minibatch, or only at the drain.
+/// When the pipeline runs empty: after every minibatch, or only at the drain.
 enum class flush_point : std::uint8_t { minibatch, drain };
 
 /// What one update is made of.

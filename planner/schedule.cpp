@@ -1,4 +1,4 @@
-// From a request to a schedule without lists: checks what was asked and settles M, the credits and the rules.
+// From a request to a schedule: checks what was asked and settles M, the credits and the rules.
 #include "planner/schedule.hpp"
 
 #include "planner/credits.hpp"
@@ -109,9 +109,65 @@ schedule resolve_schedule(const schedule_request& request) {
 }
 
 int replica_of(const schedule& s, int stage, std::int64_t minibatch, std::int32_t microbatch) {
+  const auto replicas = s.stages[static_cast<std::size_t>(stage)].replicas;
+  if (replicas == 1) return 0; // nearly always, and a division takes as long as all else here
   // One formula for both rules: where minibatches are dealt whole, M is 1.
-  const auto running = minibatch * s.microbatches + microbatch;
-  return static_cast<int>(running % s.stages[static_cast<std::size_t>(stage)].replicas);
+  return static_cast<int>((minibatch * s.microbatches + microbatch) % replicas);
+}
+
+std::int64_t dealing_period(const schedule& s) {
+  constexpr std::int64_t most = 1'000'000;
+  std::int64_t microbatches = 1;
+  for (const auto& stage : s.stages) {
+    microbatches = std::lcm(microbatches, static_cast<std::int64_t>(stage.replicas));
+    if (microbatches > most) return 0;
+  }
+  return microbatches / std::gcd(microbatches, static_cast<std::int64_t>(s.microbatches));
+}
+
+int position_of(const schedule& /*s*/, int stage) {
+  return stage;
+}
+
+int positions_of(const schedule& s) {
+  return static_cast<int>(s.stages.size());
+}
+
+std::vector<int> stages_at(const schedule& /*s*/, int position) {
+  return {position};
+}
+
+std::vector<worker> workers_of(const schedule& s) {
+  std::vector<worker> all;
+  for (int position = 0; position < positions_of(s); ++position)
+    for (int r = 0; r < s.stages[static_cast<std::size_t>(stages_at(s, position).front())].replicas; ++r)
+      all.push_back({position, r});
+  return all;
+}
+
+std::int64_t minibatches_per_update(const schedule& s, int stage) {
+  return s.updates.per_minibatch_group ? s.stages[static_cast<std::size_t>(stage)].replicas : 1;
+}
+
+std::int64_t update_of(const schedule& s, int stage, std::int64_t minibatch) {
+  const auto each = minibatches_per_update(s, stage);
+  return each == 1 ? minibatch : minibatch / each;
+}
+
+std::int64_t updates_of(const schedule& s, int stage) {
+  const auto each = minibatches_per_update(s, stage);
+  return (s.minibatches + each - 1) / each;
+}
+
+std::string describe(const action& a) {
+  static const char* const names[] = {"forward", "backward", "backward_input", "backward_weight", "update"};
+  const std::string kind = names[static_cast<std::size_t>(a.kind)];
+  if (a.kind == action_kind::update) return kind + " " + std::to_string(a.minibatch);
+  return kind + " of minibatch " + std::to_string(a.minibatch) + " micro-batch " + std::to_string(a.microbatch);
+}
+
+std::string describe_place(int stage, int replica) {
+  return "stage " + std::to_string(stage) + " replica " + std::to_string(replica);
 }
 
 std::int64_t microbatch_samples(std::int64_t samples, int microbatches, int microbatch) {

@@ -1,5 +1,5 @@
-// A schedule: for each stage replica the ordered list of what it does. A pure value that drives both the stage actors
-// and the simulator.
+// A schedule: by what rules every worker's actions follow one another. A small, pure value; planner/sequence.hpp gives
+// the actions themselves, one after another, to the stage actors and to the simulator.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,38 @@ namespace penstock::planner {
 
 enum class action_kind : std::uint8_t { forward, backward, backward_input, backward_weight, update };
 
-/// One thing a stage replica does. Minibatches count from the last drain (tau), versions from the stage's updates done
-/// at that drain (u_s).
+/// A pass over a replica's own share of a stage, done by its whole backward or by the part that the neighbour waits
+/// for.
+constexpr bool ends_flight(action_kind kind) {
+  return kind == action_kind::backward || kind == action_kind::backward_input;
+}
+/// The weights' gradient is there after it.
+constexpr bool makes_weight_gradient(action_kind kind) {
+  return kind == action_kind::backward || kind == action_kind::backward_weight;
+}
+
+/// One thing a worker does for one of its stages. Minibatches count from the last drain (tau), versions from the
+/// stage's updates done at that drain (u_s).
 struct action {
   action_kind kind = action_kind::forward;
   std::int64_t minibatch = 0; ///< of an update: its group, counted from 0
   std::int32_t microbatch = 0;
   std::int64_t version = 0; ///< read by forward and backward; written by an update (its group + 1)
+  std::int32_t stage = 0;
   friend bool operator==(const action&, const action&) = default;
 };
 
-/// The list of one replica.
-struct replica_list {
-  std::vector<action> actions;
+/// What runs one sequence of actions: a replica of all the stages that a position hosts.
+struct worker {
+  int position = 0;
+  int replica = 0;
+  friend bool operator==(const worker&, const worker&) = default;
 };
 
 struct stage_schedule {
   int replicas = 1;
   std::int64_t credit = 1;            ///< K_s: forwards a replica may hold without their backward
   std::int64_t readable_versions = 1; ///< DESIGN section 2's table, for K_s as used
-  std::vector<replica_list> lists;    ///< one per replica
 };
 
 /// How one update is formed.
@@ -72,16 +84,33 @@ struct schedule_request {
 /// Names of the schedules, in the order of DESIGN section 2's table.
 std::vector<std::string> schedule_names();
 
-/// Resolves M and the credits without making lists (lists stay empty). Throws usage_error-like std::invalid_argument,
-/// one line that names the thing, what was found and what was wanted; an unknown name suggests the nearest.
+/// Resolves M and the credits. Throws std::invalid_argument, one line that names the thing, what was found and what was
+/// wanted; an unknown name suggests the nearest.
 schedule resolve_schedule(const schedule_request& request);
-
-/// Resolves and makes the lists. For T minibatches it is a prefix-stable value: up to the first action of minibatch T,
-/// each list equals that of any larger T (so a run may be drained early by making it anew).
-schedule make_schedule(const schedule_request& request);
 
 /// Which replica of a stage with R replicas handles this micro-batch (DESIGN section 2 rule 3).
 int replica_of(const schedule& s, int stage, std::int64_t minibatch, std::int32_t microbatch);
+/// Minibatches after which every stage deals to its replicas as before; 0 for more than a million micro-batches.
+std::int64_t dealing_period(const schedule& s);
+
+/// Where a stage runs, and the stages of one place in ascending order. Today every position hosts one stage.
+int position_of(const schedule& s, int stage);
+int positions_of(const schedule& s);
+std::vector<int> stages_at(const schedule& s, int position);
+/// All workers, position by position and replica by replica.
+std::vector<worker> workers_of(const schedule& s);
+
+/// Minibatches whose gradients one update of the stage takes: R_s in the pipedream family, else 1.
+std::int64_t minibatches_per_update(const schedule& s, int stage);
+/// The update that a minibatch's gradients go into.
+std::int64_t update_of(const schedule& s, int stage, std::int64_t minibatch);
+/// Updates from this drain to the next; the last may be of fewer minibatches.
+std::int64_t updates_of(const schedule& s, int stage);
+
+/// "forward of minibatch 3 micro-batch 0", "update 2".
+std::string describe(const action& a);
+/// "stage 1 replica 0".
+std::string describe_place(int stage, int replica);
 
 /// V_s = ceil(sum of R_t for t >= s / R_s), for every stage (PipeDream, SOSP'19 section 3.3).
 std::vector<std::int64_t> tight_credits(const std::vector<int>& replicas);

@@ -1,4 +1,4 @@
-// Discrete-event simulation of a schedule: the runtime's own lists, credits and window under a virtual clock.
+// Discrete-event simulation of a schedule: the runtime's own order, credits and window under a virtual clock.
 #pragma once
 
 #include "planner/schedule.hpp"
@@ -31,7 +31,7 @@ struct simulation {
 };
 
 /// Throws std::invalid_argument for times that are negative or not finite, or another count than the stages', and
-/// std::logic_error if the lists cannot run (the checker says why).
+/// std::logic_error if it cannot run (the checker says why).
 simulation simulate(const schedule& s, const std::vector<stage_times>& times);
 
 } // namespace penstock::planner

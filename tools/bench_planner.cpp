@@ -121,7 +121,8 @@ void bench_two_buffer() {
 
 void bench_simulator() {
   constexpr int stages = 32, microbatches = 1024;
-  const auto s = make_schedule({.name = "1f1b", .replicas = std::vector<int>(stages, 1), .microbatches = microbatches});
+  const auto s =
+      resolve_schedule({.name = "1f1b", .replicas = std::vector<int>(stages, 1), .microbatches = microbatches});
   machine m;
   for (int i = 0; i < stages; ++i)
     m.stages.push_back({.devices = {i}, .update_seconds = 0.1, .output_bytes = {1e6}, .weight_bytes = 1e6});

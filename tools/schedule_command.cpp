@@ -86,9 +86,9 @@ int schedule_command(std::span<const std::string> arguments) {
     std::fputs(line.help_text().c_str(), stdout);
     return 0;
   }
-  const auto request = actors::schedule_request_of(apps::read_schedule_options(texts), minibatches);
-  check_schedule_size(planner::resolve_schedule(request), minibatches);
-  const auto schedule = planner::make_schedule(request);
+  const auto schedule =
+      planner::resolve_schedule(actors::schedule_request_of(apps::read_schedule_options(texts), minibatches));
+  check_schedule_size(schedule, minibatches);
   if (const auto fault = planner::check_schedule(schedule)) throw error(*fault);
   const auto run = planner::simulate(schedule, read_times(times, schedule.stages.size()));
   std::printf("%s: %lld minibatch%s of %d micro-batch%s, bubble %s\n\n%s\n%s", schedule.name.c_str(),

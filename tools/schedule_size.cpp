@@ -8,7 +8,7 @@
 namespace penstock::tools {
 
 void check_schedule_size(const planner::schedule& shape, std::int64_t minibatches) {
-  constexpr std::int64_t most_forwards = 2'000'000; // lists and spans take some 400 bytes each
+  constexpr std::int64_t most_forwards = 2'000'000; // their spans and events take some 400 bytes each
   const auto stages = static_cast<std::int64_t>(shape.stages.size());
   const auto most = most_forwards / stages / shape.microbatches;
   if (minibatches <= most) return;

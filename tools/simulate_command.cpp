@@ -83,11 +83,11 @@ planner::plan priced_plan(const simulate_texts& texts, std::string& remark) {
 }
 
 /// The schedule of so many minibatches; 0: enough for a steady state.
-planner::schedule lists_of(const planner::plan& p, std::int64_t minibatches) {
-  const auto shape = planner::resolve_schedule(planner::request_of(p, 1));
-  if (minibatches == 0) minibatches = planner::steady_minibatches(shape);
-  check_schedule_size(shape, minibatches);
-  return planner::make_schedule(planner::request_of(p, minibatches));
+planner::schedule schedule_of(const planner::plan& p, std::int64_t minibatches) {
+  auto s = planner::resolve_schedule(planner::request_of(p, 1));
+  s.minibatches = minibatches == 0 ? planner::steady_minibatches(s) : minibatches;
+  check_schedule_size(s, s.minibatches);
+  return s;
 }
 
 planner::straggler parse_straggler(const std::string& text, const planner::plan& p) {
@@ -200,7 +200,7 @@ int simulate_command(std::span<const std::string> arguments) {
   const auto& machine = *plan.predicted->costs;
   for (const auto& text : texts.stragglers)
     options.stragglers.push_back(parse_straggler(text, plan));
-  const auto schedule = lists_of(plan, texts.minibatches);
+  const auto schedule = schedule_of(plan, texts.minibatches);
   options.keep_spans = !texts.json || !texts.trace.empty();
   const auto run = naming(texts.plan, [&] { return planner::run_machine(schedule, machine, options); });
   const auto busy = planner::steady_busy(run, schedule.minibatches);

@@ -216,8 +216,7 @@ void rank_group::record(const open_update& u, std::int64_t group, std::size_t bu
   r.segment = static_cast<std::int32_t>(run_->segment);
   r.begin_ns = u.begun_ns[bucket];
   r.end_ns = trace_recorder::now_ns();
-  const auto replicas = static_cast<std::int64_t>(unit_->replicas.size());
-  r.minibatch = run_->first_minibatch + (run_->plan.updates.per_minibatch_group ? group * replicas : group);
+  r.minibatch = run_->first_minibatch + group * planner::minibatches_per_update(run_->plan, unit_->index);
   r.bytes = static_cast<std::int64_t>(plan_[bucket].bytes);
   trace->record(r);
 }

@@ -51,8 +51,7 @@ using joined_updates = std::map<std::tuple<int, int, std::int64_t>, joined_updat
 /// Minibatches whose gradients one update of the stage sums; 0 where the header does not tell.
 std::int64_t group_size(const trace_header& header, int stage) {
   try {
-    const bool is_group = planner::schedule_of(header.plan).updates.per_minibatch_group;
-    return is_group ? header.plan.stages[static_cast<std::size_t>(stage)].replicas : 1;
+    return planner::minibatches_per_update(planner::schedule_of(header.plan), stage);
   } catch (const std::invalid_argument&) {
     return 0;
   }

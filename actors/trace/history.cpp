@@ -3,6 +3,7 @@
 
 #include "actors/trace/message_check.hpp"
 #include "actors/trace/violations.hpp"
+#include "planner/sequence.hpp"
 
 #include <algorithm>
 #include <map>
@@ -66,7 +67,7 @@ private:
   void take_update(const trace_record& r);
   void follow_list(const trace_record& r);
   std::int64_t first_of_group(std::int64_t update) const {
-    return range_.first + update * (schedule_.updates.per_minibatch_group ? plan().replicas : 1);
+    return range_.first + update * planner::minibatches_per_update(schedule_, stage_);
   }
 
   const trace_header& header_;
@@ -134,7 +135,7 @@ void stage_check::take_backward(const trace_record& r) {
   const auto at = static_cast<std::size_t>(index_of(r));
   if (backwards_[at] != nullptr) return fail(r, micro_name(header_, r) + " a second time");
   backwards_[at] = &r;
-  const auto group = (r.minibatch - range_.first) / (schedule_.updates.per_minibatch_group ? plan().replicas : 1);
+  const auto group = planner::update_of(schedule_, stage_, r.minibatch - range_.first);
   if (group < static_cast<std::int64_t>(update_ends_.size()))
     fail(r,
          micro_name(header_, r) + " after update to version " + std::to_string(base_ + group + 1) + ", which sums it");
@@ -198,11 +199,12 @@ void stage_check::walk_replica(int replica, const records_view& records) {
   next_in_order_ = 0;
   update_ends_.clear();
   held_ = 0;
-  for (const auto& a : plan().lists[static_cast<std::size_t>(replica)].actions) {
-    if (a.kind == planner::action_kind::update) continue;
-    auto& versions = versions_[{a.minibatch, a.microbatch}];
-    (a.kind == planner::action_kind::forward ? versions.first : versions.second) = a.version;
-    order_.push_back(a);
+  planner::sequence listed(schedule_, {planner::position_of(schedule_, stage_), replica});
+  while (const auto a = listed.next()) {
+    if (a->kind == planner::action_kind::update || a->stage != stage_) continue;
+    auto& versions = versions_[{a->minibatch, a->microbatch}];
+    (a->kind == planner::action_kind::forward ? versions.first : versions.second) = a->version;
+    order_.push_back(*a);
   }
   for (const trace_record* r : records) {
     if (r->kind == span_kind::update) {
@@ -220,8 +222,7 @@ void stage_check::walk_replica(int replica, const records_view& records) {
 }
 
 void stage_check::check_update_counts() {
-  const auto group = schedule_.updates.per_minibatch_group ? plan().replicas : 1;
-  const auto wanted = (schedule_.minibatches + group - 1) / group;
+  const auto wanted = planner::updates_of(schedule_, stage_);
   for (std::size_t replica = 0; replica < updates_.size(); ++replica) {
     const auto& ends = updates_[replica];
     const auto done = static_cast<std::int64_t>(ends.size());
@@ -372,7 +373,7 @@ std::int64_t run_check::base_version(int stage) const {
 void run_check::check_segment(const segment_range& range) {
   planner::schedule schedule;
   try {
-    schedule = planner::make_schedule(request_of(header_.plan, range.end - range.first));
+    schedule = planner::resolve_schedule(request_of(header_.plan, range.end - range.first));
   } catch (const std::invalid_argument& refused) {
     found_.add(0, std::string("the header's schedule cannot be: ") + refused.what());
     return;
@@ -398,8 +399,7 @@ void run_check::check_segment(const segment_range& range) {
       stage.walk_replica(r, by_replica[{s, r}]);
     stage.check_nothing_is_missing();
     stage.check_update_counts();
-    const auto group = schedule.updates.per_minibatch_group ? replicas : 1;
-    version += (schedule.minibatches + group - 1) / group;
+    version += planner::updates_of(schedule, s);
     if (s > 0) stage_check::check_order_between(stages[static_cast<std::size_t>(s - 1)], stage);
   }
 }

@@ -115,8 +115,7 @@ void run_records::add_action(const simulated_span& span) {
                                                               : span_kind::backward,
                      span.stage, span.replica, span.begin, span.end);
   if (is_update) {
-    const auto& stage = schedule_.stages[static_cast<std::size_t>(span.stage)];
-    r.minibatch = span.what.minibatch * (schedule_.updates.per_minibatch_group ? stage.replicas : 1);
+    r.minibatch = span.what.minibatch * minibatches_per_update(schedule_, span.stage);
     r.version_read = span.what.version - 1;
     r.version_written = span.what.version;
   } else {
@@ -190,8 +189,7 @@ void run_records::add_exposed(const place& where, const planner::action* head, d
       if (from >= to) continue;
       if (head != nullptr) add_waits(where, *head, begin, from);
       auto r = record_at(span_kind::all_reduce, where.first, where.second, from, to);
-      const auto& stage = schedule_.stages[static_cast<std::size_t>(where.first)];
-      r.minibatch = (*at)->minibatch * (schedule_.updates.per_minibatch_group ? stage.replicas : 1);
+      r.minibatch = (*at)->minibatch * minibatches_per_update(schedule_, where.first);
       records_.push_back(r);
       begin = to;
     }

@@ -151,7 +151,7 @@ std::vector<trace_record> ideal_records(const trace_header& header, const std::v
     times.push_back({.forward = s.forward_time.mean / seconds_per_ns,
                      .backward = s.backward_time.mean / seconds_per_ns,
                      .update = s.update_time.mean / seconds_per_ns});
-  const auto played = planner::simulate(planner::make_schedule(request_of(header.plan, minibatches)), times);
+  const auto played = planner::simulate(planner::resolve_schedule(request_of(header.plan, minibatches)), times);
   std::vector<trace_record> records;
   records.reserve(played.spans.size());
   for (const auto& span : played.spans) {

@@ -24,11 +24,12 @@ struct outcome {
 };
 
 outcome play(const plan& p, const machine& m) {
-  const auto lists = make_schedule(request_of(p, steady_minibatches(resolve_schedule(request_of(p, 1)))));
-  const auto run = run_machine(lists, m, {.keep_spans = false});
+  auto s = resolve_schedule(request_of(p, 1));
+  s.minibatches = steady_minibatches(s);
+  const auto run = run_machine(s, m, {.keep_spans = false});
   return {.step_seconds = run.step_seconds,
-          .bytes_per_minibatch = run.bytes_sent / static_cast<double>(lists.minibatches),
-          .busy = steady_busy(run, lists.minibatches),
+          .bytes_per_minibatch = run.bytes_sent / static_cast<double>(s.minibatches),
+          .busy = steady_busy(run, s.minibatches),
           .memory = run.memory,
           .all_reduce_seconds = run.all_reduce_seconds};
 }

@@ -39,15 +39,14 @@ void check_plan(const plan& p) {
   check_devices(p);
   if (p.schedule == streaming_schedule && !p.simulation_only)
     refuse("the schedule fbp-as needs devices that compute forward and backward at once: wanted simulation_only");
-  auto request = request_of(p, 1);
-  const auto shape = resolve_schedule(request);
+  auto shape = resolve_schedule(request_of(p, 1));
   const auto actions = static_cast<std::int64_t>(shape.microbatches) * static_cast<std::int64_t>(p.stages.size());
   if (actions > most_actions)
     refuse(std::to_string(shape.microbatches) + " micro-batches on " + std::to_string(p.stages.size()) +
            " stages are " + std::to_string(actions) + " forwards a minibatch, wanted at most " +
            std::to_string(most_actions));
-  request.minibatches = minibatches_to_check(shape);
-  if (const auto fault = check_schedule(make_schedule(request))) refuse("the schedule cannot run: " + *fault);
+  shape.minibatches = minibatches_to_check(shape);
+  if (const auto fault = check_schedule(shape)) refuse("the schedule cannot run: " + *fault);
 }
 
 } // namespace penstock::planner

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* legend = "; 7> forward, <7 backward of minibatch 7, u update, . idle\n";
 
 TEST(DrawTimeline, DrawsASimulatedPipeline) {
-  const auto run = simulate(make_schedule(request("pipedream", {1, 1}, 1, 3)), {{2, 4}, {2, 4}});
+  const auto run = simulate(resolve_schedule(request("pipedream", {1, 1}, 1, 3)), {{2, 4}, {2, 4}});
   EXPECT_EQ(run.makespan, 24);
   EXPECT_EQ(draw_timeline(timeline_of(run), 24), "stage 0 |0>1>....<<<02><<<1..<<<2|\n"
                                                  "stage 1 |..0><<<01><<<12><<<2....|\n"

@@ -1,7 +1,7 @@
 // Short forms for the tests: requests in one call, lists as text such as "F0 F1 B0 U0 F2@1".
 #pragma once
 
-#include "planner/schedule.hpp"
+#include "planner/sequence.hpp"
 
 #include <stdexcept>
 #include <string>
@@ -19,10 +19,17 @@ inline schedule_request request(std::string name, std::vector<int> replicas, int
   return r;
 }
 
+/// The actions of a stage's replica, written out.
+inline std::vector<action> list_of(const schedule& s, int stage, int replica) {
+  auto all = write_out(sequence(s, worker{position_of(s, stage), replica}));
+  std::erase_if(all, [&](const action& a) { return a.stage != stage; });
+  return all;
+}
+
 /// Micro-batches appear as "F0.2" where M > 1, versions read as "@v" where v > 0.
-inline std::string text_of(const schedule& s, std::size_t stage, std::size_t replica) {
+inline std::string text_of(const schedule& s, int stage, int replica) {
   std::string text;
-  for (const auto& a : s.stages[stage].lists[replica].actions) {
+  for (const auto& a : list_of(s, stage, replica)) {
     if (!text.empty()) text += ' ';
     text += a.kind == action_kind::update ? 'U' : a.kind == action_kind::forward ? 'F' : 'B';
     text += std::to_string(a.minibatch);
@@ -37,8 +44,8 @@ inline std::string text_of(const schedule& s, std::size_t stage, std::size_t rep
 inline std::vector<std::string> texts_of(const schedule& s) {
   std::vector<std::string> all;
   for (std::size_t stage = 0; stage < s.stages.size(); ++stage)
-    for (std::size_t replica = 0; replica < s.stages[stage].lists.size(); ++replica)
-      all.push_back(text_of(s, stage, replica));
+    for (int replica = 0; replica < s.stages[stage].replicas; ++replica)
+      all.push_back(text_of(s, static_cast<int>(stage), replica));
   return all;
 }
 

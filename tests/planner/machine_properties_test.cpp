@@ -98,12 +98,12 @@ void expect_nothing_is_missing(const schedule& s, const machine_run& run) {
     std::map<std::pair<int, action_kind>, std::size_t> done;
     for (const auto& span : run.spans)
       if (span.stage == static_cast<int>(stage)) ++done[{span.replica, span.what.kind}];
-    for (std::size_t r = 0; r < s.stages[stage].lists.size(); ++r)
+    for (int r = 0; r < s.stages[stage].replicas; ++r)
       for (const auto kind : {action_kind::forward, action_kind::backward, action_kind::update}) {
-        const auto& list = s.stages[stage].lists[r].actions;
+        const auto list = list_of(s, static_cast<int>(stage), r);
         const auto listed = static_cast<std::size_t>(
             std::count_if(list.begin(), list.end(), [&](const action& a) { return a.kind == kind; }));
-        const auto found = done[{static_cast<int>(r), kind}];
+        const auto found = done[{r, kind}];
         // Where one update serves all replicas it is the first one's.
         const bool is_served = kind == action_kind::update && r > 0 && found == 0;
         ASSERT_TRUE(found == listed || is_served) << "stage " << stage << " replica " << r;
@@ -170,7 +170,7 @@ TEST(MachineProperties, EveryScheduleRunsOnEveryMachine) {
   for (int i = 0; i < 3000; ++i) {
     const auto r = random_request(d);
     SCOPED_TRACE(std::to_string(i) + ": " + show(r));
-    const auto s = make_schedule(r);
+    const auto s = resolve_schedule(r);
     const auto m = random_machine(d, r.replicas, s.microbatches);
     machine_options options{.jitter = d.coin() ? 0.4 : 0, .seed = static_cast<std::uint64_t>(i)};
     const auto run = run_machine(s, m, options);
@@ -194,7 +194,7 @@ TEST(MachineProperties, LinksNeverMakeARunShorter) {
     auto r = random_request(d);
     r.window = 0;
     SCOPED_TRACE(std::to_string(i) + ": " + show(r));
-    const auto s = make_schedule(r);
+    const auto s = resolve_schedule(r);
     auto m = random_machine(d, r.replicas, s.microbatches);
     int device = 0;
     for (auto& stage : m.stages) {
@@ -216,7 +216,7 @@ TEST(MachineProperties, ARunTakesAtLeastItsCriticalPathAndItsBusiestDevice) {
   for (int i = 0; i < 1000; ++i) {
     const auto r = random_request(d);
     SCOPED_TRACE(std::to_string(i) + ": " + show(r));
-    const auto s = make_schedule(r);
+    const auto s = resolve_schedule(r);
     const auto m = random_machine(d, r.replicas, s.microbatches);
     const auto run = run_machine(s, m);
     double there_and_back = 0; // of the first micro-batch
@@ -254,7 +254,7 @@ TEST(MachineProperties, AnAllReduceAloneTakesWhatTheClusterSays) {
     for (const auto& l : c.levels)
       m.links.push_back(
           {l.group, l.bandwidth_bytes_per_s, l.latency_s, l.shared, l.half_duplex, l.by_reference, false});
-    const auto run = run_machine(make_schedule(request("data-parallel", {replicas}, replicas, 1)), m);
+    const auto run = run_machine(resolve_schedule(request("data-parallel", {replicas}, replicas, 1)), m);
     ASSERT_NEAR(run.all_reduce_seconds[0], all_reduce_seconds(c, devices, m.stages[0].all_reduce_bytes), 1e-9) << i;
     ASSERT_NEAR(run.makespan, 3 + run.all_reduce_seconds[0], 1e-9) << i;
   }

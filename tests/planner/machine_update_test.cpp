@@ -19,7 +19,8 @@ const simulated_transfer& all_reduce_of(const machine_run& run, std::int64_t upd
 machine_run pair_of_replicas(machine_stage stage, machine_link link, std::int64_t minibatches = 1) {
   link.group = 2;
   link.bytes_per_second = 1;
-  return run_machine(make_schedule(request("data-parallel", {2}, 2, minibatches)), uniform_machine({2}, stage, {link}));
+  return run_machine(resolve_schedule(request("data-parallel", {2}, 2, minibatches)),
+                     uniform_machine({2}, stage, {link}));
 }
 
 TEST(MachineUpdate, AnAllReduceEndsABucketAfterTheBackwardWhereItHides) {
@@ -62,7 +63,7 @@ TEST(MachineUpdate, WorkersOfOneProcessSumOnTheFirstAndUpdateOnce) {
 
 TEST(MachineUpdate, AnUpdateWaitsForTheSlowestReplica) {
   // Three micro-batches on two replicas: replica 0 has two of them and ends at 6, so both update then.
-  const auto run = run_machine(make_schedule(request("data-parallel", {2}, 3, 1)),
+  const auto run = run_machine(resolve_schedule(request("data-parallel", {2}, 3, 1)),
                                uniform_machine({2}, {.update_seconds = 1}, flat(2, 0)));
   EXPECT_EQ(span_of(run, action_kind::update, 0, 0, 0, 0).begin, 6);
   EXPECT_EQ(span_of(run, action_kind::update, 0, 0, 0, 1).begin, 6);
@@ -71,7 +72,7 @@ TEST(MachineUpdate, AnUpdateWaitsForTheSlowestReplica) {
 TEST(MachineUpdate, ReplicasGoOnWithWhatNeedsNoNewVersion) {
   // 2bw: the update of minibatch 0 stands behind the forwards of minibatch 1, and backwards of minibatch 1, which read
   // version 0, need not wait for its slow all-reduce.
-  const auto s = make_schedule(request("2bw", {2}, 2, 4));
+  const auto s = resolve_schedule(request("2bw", {2}, 2, 4));
   const auto run = run_machine(s, uniform_machine({2}, {.all_reduce_bytes = 6}, flat(2, 1)));
   const auto& reduce = all_reduce_of(run, 0);
   const auto& backward = span_of(run, action_kind::backward, 0, 1, 0);
@@ -83,7 +84,7 @@ TEST(MachineUpdate, ReplicasGoOnWithWhatNeedsNoNewVersion) {
 TEST(MachineUpdate, MessagesFindRoomBetweenBuckets) {
   // Stage 1 has the replicas; its all-reduce (8 s) begins at 2.25 while the gradient of minibatch 0, ready at 4, needs
   // the same way out of device 1: it waits for the bucket under way, not for all of them.
-  const auto s = make_schedule(request("1f1b", {1, 2}, 2, 1));
+  const auto s = resolve_schedule(request("1f1b", {1, 2}, 2, 1));
   auto m = uniform_machine({1, 2}, {}, flat(3, 1));
   m.stages[1].all_reduce_bytes = 8;
   const auto run = run_machine(s, m);
@@ -100,7 +101,7 @@ TEST(MachineUpdate, MessagesFindRoomBetweenBuckets) {
 }
 
 TEST(MachineUpdate, APartialGroupIsUpdatedByEveryReplica) {
-  const auto run = run_machine(make_schedule(request("pipedream", {2, 1}, 1, 3)),
+  const auto run = run_machine(resolve_schedule(request("pipedream", {2, 1}, 1, 3)),
                                uniform_machine({2, 1}, {.update_seconds = 1, .all_reduce_bytes = 1}, flat(3, 1)));
   for (int replica = 0; replica < 2; ++replica)
     EXPECT_GE(span_of(run, action_kind::update, 0, 1, 0, replica).begin, all_reduce_of(run, 1).end);
@@ -119,7 +120,7 @@ machine_stage heavy() {
 }
 
 TEST(MachineMemory, OneStageHoldsOneOfEverything) {
-  const auto run = run_machine(make_schedule(request("pipedream", {1}, 1, 5)), uniform_machine({1}, heavy()));
+  const auto run = run_machine(resolve_schedule(request("pipedream", {1}, 1, 5)), uniform_machine({1}, heavy()));
   const auto& m = run.memory[0];
   EXPECT_EQ(m.versions, 1); // nobody else holds it: written in place
   EXPECT_EQ(m.weights, 1000);
@@ -133,7 +134,7 @@ TEST(MachineMemory, OneStageHoldsOneOfEverything) {
 TEST(MachineMemory, PipedreamKeepsAVersionAndTheActivationsForEachInFlight) {
   for (int n = 1; n <= 5; ++n) {
     const auto run =
-        run_machine(make_schedule(request("pipedream", ones(n), 1, 20)), uniform_machine(ones(n), heavy()));
+        run_machine(resolve_schedule(request("pipedream", ones(n), 1, 20)), uniform_machine(ones(n), heavy()));
     for (int s = 0; s < n; ++s) {
       const auto& m = run.memory[static_cast<std::size_t>(s)];
       EXPECT_EQ(m.versions, n - s);
@@ -147,7 +148,7 @@ TEST(MachineMemory, PipedreamKeepsAVersionAndTheActivationsForEachInFlight) {
 
 TEST(MachineMemory, SynchronousSchedulesKeepOneVersionAndDoubleBuffersTwo) {
   const auto weights = [](const char* name, int m) {
-    return run_machine(make_schedule(request(name, ones(3), m, 6)), uniform_machine(ones(3), heavy())).memory[0];
+    return run_machine(resolve_schedule(request(name, ones(3), m, 6)), uniform_machine(ones(3), heavy())).memory[0];
   };
   EXPECT_EQ(weights("1f1b", 4).weights, 1000);
   EXPECT_EQ(weights("1f1b", 4).gradients, 1000);
@@ -157,22 +158,22 @@ TEST(MachineMemory, SynchronousSchedulesKeepOneVersionAndDoubleBuffersTwo) {
 }
 
 TEST(MachineMemory, VerticalSyncKeepsVersionsThatMinibatchesMayStillName) {
-  const auto run =
-      run_machine(make_schedule(request("pipedream-vertical-sync", ones(3), 1, 20)), uniform_machine(ones(3), heavy()));
+  const auto run = run_machine(resolve_schedule(request("pipedream-vertical-sync", ones(3), 1, 20)),
+                               uniform_machine(ones(3), heavy()));
   for (const auto& m : run.memory)
     EXPECT_EQ(m.versions, 3);
 }
 
 TEST(MachineMemory, NaivePipedreamKeepsTheNewestOnly) {
   const auto run =
-      run_machine(make_schedule(request("pipedream-naive", ones(3), 1, 20)), uniform_machine(ones(3), heavy()));
+      run_machine(resolve_schedule(request("pipedream-naive", ones(3), 1, 20)), uniform_machine(ones(3), heavy()));
   for (const auto& m : run.memory)
     EXPECT_EQ(m.versions, 1);
 }
 
 TEST(MachineMemory, GpipeKeepsTheWholeMinibatch) {
   const auto run =
-      run_machine(make_schedule(request("gpipe", ones(2), 6, 2)), uniform_machine(ones(2), heavy(), flat(2, 1e9)));
+      run_machine(resolve_schedule(request("gpipe", ones(2), 6, 2)), uniform_machine(ones(2), heavy(), flat(2, 1e9)));
   // Stage 1 also holds the copy of the activation that it works on, and the gradient that it makes.
   EXPECT_NEAR(run.memory[0].activations, 600 + 10, 10);
   EXPECT_NEAR(run.memory[1].activations, 600 + 10, 10);
@@ -184,13 +185,13 @@ TEST(MachineMemory, TensorsBetweenStagesAreTheSendersUntilTheyArrive) {
     machine_stage stage{.output_bytes = {10}};
     auto links = flat(2, 1);
     links[0].by_reference = by_reference;
-    return run_machine(make_schedule(request("1f1b", ones(2), 1, 1)), uniform_machine(ones(2), stage, links)).memory;
+    return run_machine(resolve_schedule(request("1f1b", ones(2), 1, 1)), uniform_machine(ones(2), stage, links)).memory;
   };
   const auto copied = peak(false);
   EXPECT_EQ(copied[0].activations, 10); // its output; later the gradient's copy
   EXPECT_EQ(copied[1].activations, 10); // the copy; later the gradient
   // Two of them where the second stage is slower to take them than the first to make them.
-  const auto s = make_schedule(request("1f1b", ones(2), 2, 1, "2,1"));
+  const auto s = resolve_schedule(request("1f1b", ones(2), 2, 1, "2,1"));
   auto m = uniform_machine(ones(2), {.output_bytes = {10}}, flat(2, 0));
   m.stages[1].forward_seconds = {5};
   EXPECT_EQ(run_machine(s, m).memory[0].activations, 10); // arrives at once, and is the receiver's
@@ -203,7 +204,7 @@ TEST(MachineMemory, TensorsBetweenStagesAreTheSendersUntilTheyArrive) {
 TEST(MachineMemory, SharedVersionsCountOnEveryReplica) {
   auto m = uniform_machine({2, 1}, heavy(), flat(3, 1e9));
   m.links[0].by_reference = true;
-  const auto run = run_machine(make_schedule(request("pipedream", {2, 1}, 1, 20)), m);
+  const auto run = run_machine(resolve_schedule(request("pipedream", {2, 1}, 1, 20)), m);
   EXPECT_EQ(run.memory[0].versions, 2);
   EXPECT_EQ(run.memory[0].weights, 2000);
 }

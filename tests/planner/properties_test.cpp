@@ -2,77 +2,15 @@
 #include "planner/check_schedule.hpp"
 #include "planner/simulate.hpp"
 #include "tests/planner/list_text.hpp"
+#include "tests/planner/random_requests.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
-#include <random>
-#include <sstream>
 
 namespace penstock::planner::testing {
 namespace {
-
-class dice {
-public:
-  explicit dice(unsigned seed) : engine_(seed) {}
-  int between(int low, int high) { return std::uniform_int_distribution<int>(low, high)(engine_); }
-  double time() { return std::uniform_real_distribution<double>(0.1, 3)(engine_); }
-
-private:
-  std::mt19937 engine_;
-};
-
-/// Random credits under which (K_s - 1) R_s does not grow.
-std::vector<std::int64_t> random_credits(dice& d, const std::vector<int>& replicas) {
-  std::vector<std::int64_t> credits(replicas.size());
-  std::int64_t least = 0;
-  for (auto s = replicas.size(); s-- > 0;) {
-    credits[s] = 1 + (least + replicas[s] - 1) / replicas[s] + d.between(0, 2);
-    least = (credits[s] - 1) * replicas[s];
-  }
-  return credits;
-}
-
-schedule_request random_request(dice& d) {
-  const auto names = schedule_names();
-  schedule_request r;
-  r.name = names[static_cast<std::size_t>(d.between(0, static_cast<int>(names.size()) - 1))];
-  const auto stages = r.name == "data-parallel" ? 1 : d.between(1, 5);
-  r.replicas.assign(static_cast<std::size_t>(stages), d.between(1, 3));
-  if (r.name != "pipedream-vertical-sync")
-    for (auto& replicas : r.replicas)
-      replicas = d.between(1, 3);
-  r.microbatches = r.name.starts_with("pipedream") ? 1 : d.between(0, 6);
-  r.minibatches = d.between(0, 12);
-  r.window = d.between(0, 3);
-  r.in_flight.kind = static_cast<in_flight_spec::mode>(d.between(0, 4));
-  if (r.in_flight.kind == in_flight_spec::mode::given) {
-    r.in_flight.given = random_credits(d, r.replicas);
-    for (std::size_t s = 0; s < r.replicas.size(); ++s) {
-      if (r.name == "model-parallel") r.in_flight.given[s] = 1;
-      if (r.name == "gpipe") r.in_flight.given[s] += (r.microbatches + r.replicas[s] - 1) / r.replicas[s];
-    }
-  }
-  if (r.name == "2bw") {
-    const auto extra = d.between(0, 3);
-    r.microbatches = 0;
-    r.microbatches = resolve_schedule(r).microbatches + extra;
-  }
-  return r;
-}
-
-std::string show(const schedule_request& r) {
-  std::ostringstream text;
-  text << r.name << " replicas";
-  for (const auto n : r.replicas)
-    text << ' ' << n;
-  text << " M " << r.microbatches << " T " << r.minibatches << " window " << r.window << " credit mode "
-       << static_cast<int>(r.in_flight.kind);
-  for (const auto k : r.in_flight.given)
-    text << ' ' << k;
-  return text.str();
-}
 
 /// The version that DESIGN section 2 gives to the forward of minibatch b, item `local` of its replica.
 std::int64_t version_by_rule(const schedule& s, const stage_schedule& stage, std::int64_t b, std::int64_t local) {
@@ -90,7 +28,7 @@ void expect_list_follows_the_rules(const schedule& s, int stage_number, int repl
       if ((b * s.microbatches + m) % stage.replicas == replica) dealt.emplace_back(b, m);
   std::size_t forwards = 0, backwards = 0;
   std::int64_t updates = 0;
-  for (const auto& a : stage.lists[static_cast<std::size_t>(replica)].actions) {
+  for (const auto& a : list_of(s, stage_number, replica)) {
     if (a.kind == action_kind::update) {
       ASSERT_EQ(a.minibatch, updates);
       ASSERT_EQ(a.version, ++updates);
@@ -121,7 +59,7 @@ TEST(ScheduleProperties, EveryListFollowsTheRulesAndTheCheckerPasses) {
   for (int i = 0; i < 6000; ++i) {
     const auto r = random_request(d);
     SCOPED_TRACE(show(r));
-    const auto s = make_schedule(r);
+    const auto s = resolve_schedule(r);
     ASSERT_EQ(check_schedule(s).value_or(""), "");
     for (std::size_t stage = 0; stage < s.stages.size(); ++stage)
       for (int replica = 0; replica < s.stages[stage].replicas; ++replica) {
@@ -142,13 +80,13 @@ TEST(ScheduleProperties, FewerMinibatchesGiveAPrefix) {
   for (int i = 0; i < 3000; ++i) {
     auto r = random_request(d);
     SCOPED_TRACE(show(r));
-    const auto longer = make_schedule(r);
+    const auto longer = resolve_schedule(r);
     r.minibatches = d.between(0, static_cast<int>(r.minibatches));
-    const auto shorter = make_schedule(r);
+    const auto shorter = resolve_schedule(r);
     for (std::size_t s = 0; s < longer.stages.size(); ++s)
-      for (std::size_t replica = 0; replica < longer.stages[s].lists.size(); ++replica) {
-        const auto& full = longer.stages[s].lists[replica].actions;
-        const auto& part = shorter.stages[s].lists[replica].actions;
+      for (int replica = 0; replica < longer.stages[s].replicas; ++replica) {
+        const auto full = list_of(longer, static_cast<int>(s), replica);
+        const auto part = list_of(shorter, static_cast<int>(s), replica);
         const auto beyond = std::find_if(full.begin(), full.end(), [&](const action& a) {
           return is_beyond(longer, longer.stages[s], a, r.minibatches);
         });
@@ -189,7 +127,7 @@ TEST(ScheduleProperties, CreditsAndVersionsHoldWhateverTheTimes) {
   for (int i = 0; i < 2000; ++i) {
     const auto r = random_request(d);
     SCOPED_TRACE(show(r));
-    const auto s = make_schedule(r);
+    const auto s = resolve_schedule(r);
     std::vector<stage_times> times(s.stages.size());
     for (auto& t : times)
       t = {d.time(), d.time(), d.time(), d.time(), d.time()};
@@ -197,8 +135,8 @@ TEST(ScheduleProperties, CreditsAndVersionsHoldWhateverTheTimes) {
     std::size_t actions = 0;
     for (std::size_t stage = 0; stage < s.stages.size(); ++stage) {
       ASSERT_LE(run.peak_in_flight[stage], s.stages[stage].credit);
-      for (const auto& list : s.stages[stage].lists)
-        actions += list.actions.size();
+      for (int replica = 0; replica < s.stages[stage].replicas; ++replica)
+        actions += list_of(s, static_cast<int>(stage), replica).size();
     }
     ASSERT_EQ(run.spans.size(), actions);
     expect_reads_are_within_the_table(s, run);

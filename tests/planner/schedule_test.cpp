@@ -31,12 +31,36 @@ TEST(Schedule, NamesFollowTheTable) {
                                                         "pipedream-vertical-sync", "pipedream-naive", "2bw"}));
 }
 
-TEST(Schedule, ResolvingMakesNoLists) {
+TEST(Schedule, SaysWhoRunsWhat) {
   const auto s = resolve_schedule(request("pipedream", {2, 1}, 0, 7));
   EXPECT_EQ(s.minibatches, 7);
-  EXPECT_EQ(s.stages.size(), 2U);
-  for (const auto& stage : s.stages)
-    EXPECT_TRUE(stage.lists.empty());
+  EXPECT_EQ(workers_of(s), (std::vector<worker>{{0, 0}, {0, 1}, {1, 0}}));
+  for (int stage = 0; stage < 2; ++stage)
+    EXPECT_EQ(stages_at(s, position_of(s, stage)), std::vector<int>{stage});
+}
+
+TEST(Schedule, AnUpdateTakesAMinibatchOfEachReplicaOnlyInThePipedreamFamily) {
+  const auto grouped = resolve_schedule(request("pipedream", {3, 1}, 1, 7));
+  EXPECT_EQ(minibatches_per_update(grouped, 0), 3);
+  EXPECT_EQ(update_of(grouped, 0, 5), 1);
+  EXPECT_EQ(updates_of(grouped, 0), 3) << "the last is of one minibatch";
+  EXPECT_EQ(updates_of(grouped, 1), 7);
+  const auto flushed = resolve_schedule(request("1f1b", {3, 1}, 4, 7));
+  EXPECT_EQ(update_of(flushed, 0, 5), 5);
+  EXPECT_EQ(updates_of(flushed, 0), 7);
+}
+
+TEST(Schedule, DealsAsBeforeAfterItsPeriod) {
+  EXPECT_EQ(dealing_period(resolve_schedule(request("pipedream", {3, 2, 1}, 1, 1))), 6);
+  EXPECT_EQ(dealing_period(resolve_schedule(request("1f1b", {3, 2}, 4, 1))), 3);
+  EXPECT_EQ(dealing_period(resolve_schedule(request("1f1b", {1, 1}, 8, 1))), 1);
+  EXPECT_EQ(dealing_period(resolve_schedule(request("1f1b", {1009, 1013}, 1, 1))), 0) << "more than a million";
+}
+
+TEST(Schedule, NamesActionsForPeople) {
+  EXPECT_EQ(describe({action_kind::forward, 3, 1, 0}), "forward of minibatch 3 micro-batch 1");
+  EXPECT_EQ(describe({action_kind::backward_weight, 3, 1, 0}), "backward_weight of minibatch 3 micro-batch 1");
+  EXPECT_EQ(describe({action_kind::update, 4, 0, 5}), "update 4");
 }
 
 TEST(Schedule, SettlesTheTablesRow) {

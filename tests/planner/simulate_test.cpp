@@ -25,7 +25,7 @@ double period(schedule_request r, const std::vector<stage_times>& times, int fil
       r.microbatches = count;
     else
       r.minibatches = count;
-    return simulate(make_schedule(r), times).makespan;
+    return simulate(resolve_schedule(r), times).makespan;
   };
   return (makespan(2 * filled) - makespan(filled)) / filled;
 }
@@ -34,22 +34,22 @@ TEST(Simulate, FlushedSchedulesTakeTheClosedFormsTime) {
   for (const auto* name : {"1f1b", "gpipe"})
     for (int n = 1; n <= 6; ++n)
       for (int m = 1; m <= 9; ++m) {
-        const auto run = simulate(make_schedule(request(name, straight(n), m, 1)), balanced(n, 1, 2));
+        const auto run = simulate(resolve_schedule(request(name, straight(n), m, 1)), balanced(n, 1, 2));
         EXPECT_EQ(run.makespan, (m + n - 1) * 3) << name << " n " << n << " m " << m;
         EXPECT_NEAR(run.bubble(), (n - 1.0) / (m + n - 1), 1e-12);
       }
 }
 
 TEST(Simulate, ModelParallelTakesEveryStageInTurn) {
-  EXPECT_EQ(simulate(make_schedule(request("model-parallel", straight(3), 4, 2)), balanced(3, 1, 2)).makespan, 72);
+  EXPECT_EQ(simulate(resolve_schedule(request("model-parallel", straight(3), 4, 2)), balanced(3, 1, 2)).makespan, 72);
 }
 
 TEST(Simulate, PeakInFlightIsTheCredit) {
-  const auto tight = simulate(make_schedule(request("1f1b", straight(4), 16, 1)), balanced(4, 1, 2));
+  const auto tight = simulate(resolve_schedule(request("1f1b", straight(4), 16, 1)), balanced(4, 1, 2));
   EXPECT_EQ(tight.peak_in_flight, (std::vector<std::int64_t>{4, 3, 2, 1}));
-  const auto eager = simulate(make_schedule(request("1f1b", straight(4), 16, 1, "double")), balanced(4, 1, 2));
+  const auto eager = simulate(resolve_schedule(request("1f1b", straight(4), 16, 1, "double")), balanced(4, 1, 2));
   EXPECT_EQ(eager.peak_in_flight, (std::vector<std::int64_t>{7, 5, 3, 1}));
-  const auto gpipe = simulate(make_schedule(request("gpipe", straight(4), 16, 1)), balanced(4, 1, 2));
+  const auto gpipe = simulate(resolve_schedule(request("gpipe", straight(4), 16, 1)), balanced(4, 1, 2));
   EXPECT_EQ(gpipe.peak_in_flight, (std::vector<std::int64_t>{16, 16, 16, 16}));
 }
 
@@ -57,14 +57,14 @@ TEST(Simulate, DoubledCreditsHideLinksUpToHalfAPeriod) {
   for (int n = 2; n <= 6; ++n)
     for (int m = 1; m <= 20; ++m)
       for (const auto link : {0.125, 0.25, 0.5, 1.0, 1.5}) {
-        const auto s = make_schedule(request("1f1b", straight(n), m, 1, "double"));
+        const auto s = resolve_schedule(request("1f1b", straight(n), m, 1, "double"));
         EXPECT_DOUBLE_EQ(simulate(s, balanced(n, 1, 2, link)).makespan, (m + n - 1) * 3 + 2 * (n - 1) * link)
             << "n " << n << " m " << m << " link " << link;
       }
 }
 
 TEST(Simulate, LinksBeyondHalfAPeriodShow) {
-  const auto s = make_schedule(request("1f1b", straight(4), 64, 1, "double"));
+  const auto s = resolve_schedule(request("1f1b", straight(4), 64, 1, "double"));
   EXPECT_GT(simulate(s, balanced(4, 1, 2, 2)).makespan, (64 + 3) * 3 + 2 * 3 * 2 + 10);
 }
 
@@ -119,7 +119,7 @@ TEST(Simulate, FullCreditsReachFullSpeedForAnyReplicas) {
 
 TEST(Simulate, UpdatesTakeTimeOnTheReplica) {
   const std::vector<stage_times> times{{1, 2, 0.5}};
-  const auto run = simulate(make_schedule(request("1f1b", {1}, 2, 3)), times);
+  const auto run = simulate(resolve_schedule(request("1f1b", {1}, 2, 3)), times);
   EXPECT_DOUBLE_EQ(run.makespan, 3 * (2 * 3 + 0.5));
   EXPECT_DOUBLE_EQ(run.busy[0], run.makespan);
   EXPECT_NEAR(run.bubble(), 0, 1e-12);
@@ -127,7 +127,7 @@ TEST(Simulate, UpdatesTakeTimeOnTheReplica) {
 
 TEST(Simulate, AForwardWaitsForTheSlowestReplicasUpdate) {
   // Replica 0 has two micro-batches of minibatch 0, replica 1 has one; both start minibatch 1 together.
-  const auto run = simulate(make_schedule(request("1f1b", {2}, 3, 2)), {{1, 2}});
+  const auto run = simulate(resolve_schedule(request("1f1b", {2}, 3, 2)), {{1, 2}});
   EXPECT_EQ(run.makespan, 12);
   for (const auto& span : run.spans)
     if (span.what.minibatch == 1) {
@@ -136,13 +136,13 @@ TEST(Simulate, AForwardWaitsForTheSlowestReplicasUpdate) {
 }
 
 TEST(Simulate, SpansAreInOrderOfBegin) {
-  const auto run = simulate(make_schedule(request("pipedream", {2, 1}, 1, 20)), balanced(2, 1, 2, 0.3));
+  const auto run = simulate(resolve_schedule(request("pipedream", {2, 1}, 1, 20)), balanced(2, 1, 2, 0.3));
   for (std::size_t i = 1; i < run.spans.size(); ++i)
     EXPECT_LE(run.spans[i - 1].begin, run.spans[i].begin);
 }
 
 TEST(Simulate, NothingTakesNoTime) {
-  const auto run = simulate(make_schedule(request("pipedream", {1, 1}, 1, 0)), balanced(2, 1, 2));
+  const auto run = simulate(resolve_schedule(request("pipedream", {1, 1}, 1, 0)), balanced(2, 1, 2));
   EXPECT_EQ(run.makespan, 0);
   EXPECT_EQ(run.bubble(), 0);
   EXPECT_TRUE(run.spans.empty());
@@ -153,7 +153,7 @@ TEST(Simulate, AWindowLetsABackwardPassAForwardThatWaits) {
   auto r = request("1f1b", {1, 1}, 2, 1, "2,2");
   const std::vector<stage_times> times{{10, 1}, {1, 1}};
   const auto begin_of_first_backward = [&] {
-    for (const auto& span : simulate(make_schedule(r), times).spans)
+    for (const auto& span : simulate(resolve_schedule(r), times).spans)
       if (span.what.kind == action_kind::backward) return span.begin;
     return -1.0;
   };
@@ -163,7 +163,7 @@ TEST(Simulate, AWindowLetsABackwardPassAForwardThatWaits) {
 }
 
 TEST(Simulate, RefusesBrokenTimes) {
-  const auto s = make_schedule(request("pipedream", {1, 1}, 1, 2));
+  const auto s = resolve_schedule(request("pipedream", {1, 1}, 1, 2));
   const auto refusal = [&](const std::vector<stage_times>& times) { return refusal_of([&] { simulate(s, times); }); };
   EXPECT_EQ(refusal(balanced(3, 1, 2)), "times are given for 3 stages, wanted 2");
   EXPECT_EQ(refusal({{1, 2}, {-1, 2}}), "a time of stage 1 is -1.000000, wanted a finite number of at least 0");
@@ -171,9 +171,10 @@ TEST(Simulate, RefusesBrokenTimes) {
   EXPECT_NE(refusal({{1, 2, 0, std::numeric_limits<double>::infinity()}, {1, 2}}), "");
 }
 
-TEST(Simulate, RefusesListsThatCannotRun) {
-  auto s = make_schedule(request("pipedream", {1, 1}, 1, 2));
-  s.stages[1].lists[0].actions.pop_back();
+TEST(Simulate, RefusesWhatCannotRun) {
+  auto s = resolve_schedule(request("pipedream", {1, 1}, 1, 2));
+  s.stages[0].credit = 1;
+  s.stages[1].credit = s.stages[1].readable_versions = 2; // which waits for a second minibatch that is never admitted
   EXPECT_THROW(simulate(s, balanced(2, 1, 2)), std::logic_error);
 }
 

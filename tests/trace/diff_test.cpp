@@ -31,7 +31,7 @@ trace_file trace_of(const planner::schedule_request& request, const std::vector<
       stage.devices.push_back(device++);
     m.stages.push_back(stage);
   }
-  const auto schedule = planner::make_schedule(request);
+  const auto schedule = planner::resolve_schedule(request);
   const auto run = planner::run_machine(schedule, m);
   const auto bytes = encode_simulated_trace(schedule, run, {.model = "toy"});
   if (!file.empty()) std::ofstream(file, std::ios::binary) << bytes;

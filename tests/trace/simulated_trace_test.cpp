@@ -44,7 +44,7 @@ struct simulated {
 
 simulated simulate_to_file(const planner::schedule_request& request, const planner::machine& m, double jitter = 0) {
   simulated s;
-  s.schedule = planner::make_schedule(request);
+  s.schedule = planner::resolve_schedule(request);
   s.run = planner::run_machine(s.schedule, m, {.jitter = jitter});
   const scratch_file file("simulated.pftrace");
   write_simulated_trace(file.path(), s.schedule, s.run, {.model = "toy"});
@@ -136,7 +136,7 @@ TEST(SimulatedTrace, AReplicaWaitsForTheUpdateOfTheFirstInOneProcess) {
 }
 
 TEST(SimulatedTrace, TheCommandsReadIt) {
-  const auto schedule = planner::make_schedule({.name = "pipedream", .replicas = {2, 1}, .minibatches = 12});
+  const auto schedule = planner::resolve_schedule({.name = "pipedream", .replicas = {2, 1}, .minibatches = 12});
   const auto run = planner::run_machine(schedule, machine_for({2, 1}, false));
   const scratch_file file("simulated.pftrace");
   write_simulated_trace(file.path(), schedule, run, {.model = "toy", .stage_layers = {"a .. b", "c"}});
@@ -151,13 +151,13 @@ TEST(SimulatedTrace, TheCommandsReadIt) {
 }
 
 TEST(SimulatedTrace, TheBytesAreTheSameTwice) {
-  const auto schedule = planner::make_schedule({.name = "pipedream", .replicas = {2, 1}, .minibatches = 12});
+  const auto schedule = planner::resolve_schedule({.name = "pipedream", .replicas = {2, 1}, .minibatches = 12});
   const auto run = planner::run_machine(schedule, machine_for({2, 1}, false), {.jitter = 0.5, .seed = 3});
   EXPECT_EQ(encode_simulated_trace(schedule, run, {}), encode_simulated_trace(schedule, run, {}));
 }
 
 TEST(SimulatedTrace, WhatCannotBeWrittenIsNamed) {
-  const auto schedule = planner::make_schedule({.name = "pipedream", .replicas = {1, 1}, .minibatches = 3});
+  const auto schedule = planner::resolve_schedule({.name = "pipedream", .replicas = {1, 1}, .minibatches = 3});
   const auto refusal = [&](const planner::machine_run& run, const simulated_run_names& names, const char* file) {
     try {
       write_simulated_trace(file, schedule, run, names);

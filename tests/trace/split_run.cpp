@@ -59,7 +59,7 @@ trace_file simulate_ranks(const planner::schedule_request& request, std::int64_t
     m.stages.push_back(stage);
   }
   m.links = {{.group = device, .bytes_per_second = 4e6, .latency_s = 2.5e-4, .by_reference = false}};
-  const auto schedule = planner::make_schedule(request);
+  const auto schedule = planner::resolve_schedule(request);
   const auto run = planner::run_machine(schedule, m, {.jitter = jitter, .seed = seed});
   const auto bytes = encode_simulated_trace(schedule, run, {.model = "toy"});
   std::istringstream in(bytes);

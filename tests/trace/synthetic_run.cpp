@@ -86,7 +86,7 @@ synthetic_run make_run(const planner::schedule_request& request, const std::vect
   for (std::size_t id = 0; id < segments.size(); ++id) {
     auto part = request;
     part.minibatches = segments[id];
-    const auto schedule = planner::make_schedule(part);
+    const auto schedule = planner::resolve_schedule(part);
     const std::vector<planner::stage_times> times(schedule.stages.size(),
                                                   {.forward = 1000, .backward = 2000, .update = 100});
     const auto played = planner::simulate(schedule, times);

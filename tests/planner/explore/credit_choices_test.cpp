@@ -66,7 +66,7 @@ TEST(CreditChoices, PassTheCheckerForRandomReplicas) {
       for (const auto& credits : credit_choices(name, replicas, microbatches, pick(0, 3))) {
         schedule_request r{.name = name, .replicas = replicas, .microbatches = microbatches, .minibatches = 3};
         r.in_flight = {in_flight_spec::mode::given, credits};
-        EXPECT_EQ(check_schedule(make_schedule(r)), std::nullopt) << name << " trial " << trial;
+        EXPECT_EQ(check_schedule(resolve_schedule(r)), std::nullopt) << name << " trial " << trial;
       }
     }
   }

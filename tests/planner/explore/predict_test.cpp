@@ -136,8 +136,9 @@ TEST(Predict, IsWhatItsCostsSimulateTo) {
   const auto made = predict(given, p, flat_cluster(5, 100, 0.01));
   const auto read = plan_from_json(to_json(made), "plan.json");
   ASSERT_TRUE(read.predicted && read.predicted->costs);
-  const auto lists = make_schedule(request_of(read, steady_minibatches(resolve_schedule(request_of(read, 1)))));
-  EXPECT_DOUBLE_EQ(run_machine(lists, *read.predicted->costs).step_seconds, made.predicted->step_seconds);
+  auto s = resolve_schedule(request_of(read, 1));
+  s.minibatches = steady_minibatches(s);
+  EXPECT_DOUBLE_EQ(run_machine(s, *read.predicted->costs).step_seconds, made.predicted->step_seconds);
 }
 
 TEST(MachineOf, AddsUpLayersAtTheSizesOfTheMicrobatches) {

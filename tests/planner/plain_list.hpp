@@ -1,0 +1,90 @@
+// The judge of the generated orders: whole lists, written plainly from the definitions of DESIGN section 2.
+#pragma once
+
+#include "planner/schedule.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace penstock::planner::testing {
+
+/// What one replica of one stage does from drain to drain. It shares no code with the generators, and holds everything.
+class plain_list {
+public:
+  plain_list(const schedule& s, int stage, int replica)
+      : name_(s.name),
+        flushes_(name_ == "model-parallel" || name_ == "data-parallel" || name_ == "gpipe" || name_ == "1f1b"),
+        replicas_(s.stages[static_cast<std::size_t>(stage)].replicas), stage_(stage),
+        credit_(static_cast<std::size_t>(s.stages[static_cast<std::size_t>(stage)].credit)),
+        first_credit_(s.stages.front().credit) {
+    for (std::int64_t b = 0; b < s.minibatches; ++b)
+      for (std::int32_t m = 0; m < s.microbatches; ++m)
+        if ((b * s.microbatches + m) % replicas_ == replica) dealt_.emplace_back(b, m);
+    const bool grouped = name_.starts_with("pipedream");
+    updates_ = grouped ? (s.minibatches + replicas_ - 1) / replicas_ : s.minibatches;
+    write();
+  }
+  const std::vector<action>& actions() const { return actions_; }
+
+private:
+  /// The update that takes an item's gradient.
+  std::int64_t update_of(std::size_t item) const {
+    return name_.starts_with("pipedream") ? dealt_[item].first / replicas_ : dealt_[item].first;
+  }
+
+  bool may_forward() const {
+    if (forwards_ == dealt_.size()) return false;
+    // A flush: nothing of a minibatch before the one ahead of it has gone back.
+    if (flushes_ && dealt_[forwards_].first != dealt_[backwards_].first) return false;
+    return name_ == "gpipe" || forwards_ < backwards_ + credit_;
+  }
+
+  bool may_update() const {
+    if (written_ == updates_) return false;
+    for (auto item = backwards_; item < dealt_.size(); ++item)
+      if (update_of(item) <= written_) return false;
+    if (name_ != "2bw") return true;
+    // The next minibatch's forwards read the version before.
+    for (auto item = forwards_; item < dealt_.size(); ++item)
+      if (dealt_[item].first <= written_ + 1) return false;
+    return true;
+  }
+
+  void add(action_kind kind, std::size_t item, std::int64_t version) {
+    actions_.push_back({kind, dealt_[item].first, dealt_[item].second, version, stage_});
+  }
+
+  void write() {
+    for (;;) {
+      if (may_update()) {
+        actions_.push_back({action_kind::update, written_, 0, written_ + 1, stage_});
+        ++written_;
+      } else if (backwards_ == dealt_.size()) {
+        return;
+      } else if (may_forward()) {
+        const auto admitted_first = static_cast<std::int64_t>(forwards_) - (first_credit_ - 1);
+        read_.push_back(name_ == "pipedream-vertical-sync" ? std::max<std::int64_t>(0, admitted_first) : written_);
+        add(action_kind::forward, forwards_++, read_.back());
+      } else {
+        add(action_kind::backward, backwards_, name_ == "pipedream-naive" ? written_ : read_[backwards_]);
+        ++backwards_;
+      }
+    }
+  }
+
+  std::string name_;
+  bool flushes_;
+  std::int64_t replicas_;
+  std::int32_t stage_;
+  std::size_t credit_;
+  std::int64_t first_credit_;
+  std::vector<std::pair<std::int64_t, std::int32_t>> dealt_;
+  std::int64_t updates_ = 0, written_ = 0;
+  std::size_t forwards_ = 0, backwards_ = 0;
+  std::vector<std::int64_t> read_;
+  std::vector<action> actions_;
+};
+
+} // namespace penstock::planner::testing
