@@ -50,14 +50,14 @@ class quiet : public actors::run_observer {};
 
 actors::run_summary run(const subject& s, const planner::plan& plan, std::int64_t steps) {
   actors::run_options o;
-  auto net = s.net;
-  const auto settled = actors::settle_plan(apps::fit_plan(plan, net, 0), *net);
+  const auto fitted = apps::fit_plan(plan, s.net, 0);
+  const auto settled = actors::settle_plan(fitted.plan, *fitted.net);
   o.batch = batch;
   o.steps = steps;
   o.eval_every = -1;
   o.lr.base = 1e-3F;
   actors::run_inputs inputs;
-  inputs.net = net;
+  inputs.net = fitted.net;
   inputs.train = s.data.train.get();
   quiet observer;
   actors::run_control control;

@@ -138,9 +138,9 @@ public:
 
 private:
   double time(const planner::plan& p) {
-    auto net = built_.net;
-    const auto plan = actors::settle_plan(apps::fit_plan(p, net, 0), *net);
-    return actors::time_steps(plan, options_.run, net, nullptr,
+    const auto fitted = apps::fit_plan(p, built_.net, 0);
+    const auto plan = actors::settle_plan(fitted.plan, *fitted.net);
+    return actors::time_steps(plan, options_.run, fitted.net, nullptr,
                               {.seconds = settings_.seconds, .least_steps = settings_.steps, .number = number_++});
   }
 

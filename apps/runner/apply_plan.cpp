@@ -47,7 +47,7 @@ planner::plan read_plan_file(const std::filesystem::path& file) {
   });
 }
 
-planner::execution_plan fit_plan(const planner::plan& p, std::shared_ptr<const model>& net, int threads) {
+fitted_plan fit_plan(const planner::plan& p, std::shared_ptr<const model> net, int threads) {
   if (p.simulation_only)
     throw usage_error("--plan: the plan is for simulation only: schedule " + p.schedule +
                       " or its devices do not exist here");
@@ -63,7 +63,7 @@ planner::execution_plan fit_plan(const planner::plan& p, std::shared_ptr<const m
         fmt::format("--plan: the plan has {} threads a worker, this machine {} cores; --threads says how many "
                     "to use",
                     p.threads, usable_cores()));
-  return fitted;
+  return {std::move(fitted), std::move(net)};
 }
 
 int optimizer_copies(const optimizer_options& options) {

@@ -7,6 +7,7 @@
 #include "planner/plan/plan.hpp"
 
 #include <filesystem>
+#include <memory>
 
 namespace penstock::apps {
 
@@ -14,10 +15,15 @@ namespace penstock::apps {
 /// file that cannot be read.
 planner::plan read_plan_file(const std::filesystem::path& file);
 
-/// What of the plan is run here; `threads` above 0 are taken instead of the plan's. Puts the model's layers into the
-/// plan's order where it has one of its own. Throws usage_error where plan and model do not fit: another model, layers
-/// that are not there, gaps, devices that only exist in simulation.
-planner::execution_plan fit_plan(const planner::plan& p, std::shared_ptr<const model>& net, int threads);
+/// What of a plan is run here, and the model with its layers in the plan's order.
+struct fitted_plan {
+  planner::execution_plan plan;
+  std::shared_ptr<const model> net;
+};
+
+/// `threads` above 0 are taken instead of the plan's. Throws usage_error where plan and model do not fit: another
+/// model, layers that are not there, gaps, devices that only exist in simulation.
+fitted_plan fit_plan(const planner::plan& p, std::shared_ptr<const model> net, int threads);
 
 /// Copies of the weights that an optimizer keeps as its state.
 int optimizer_copies(const optimizer_options& options);

@@ -112,8 +112,8 @@ private:
 
   double run(std::size_t index, const std::string& round) {
     const auto& plan = all_.at(index).plan;
-    auto net = net_;
-    const auto settled = actors::settle_plan(fit_plan(plan, net, 0), *net, place_in(job_));
+    const auto fitted = fit_plan(plan, net_, 0);
+    const auto settled = actors::settle_plan(fitted.plan, *fitted.net, place_in(job_));
     if (!teller_.at("trying " + std::to_string(all_.size()) + " plans, " + round, planner::describe_stages(plan)))
       throw error("the plans were not tried: asked to stop");
     const actors::timing_options how{.seconds = limits_.turn_seconds,
@@ -121,7 +121,7 @@ private:
                                      .number = turn_++,
                                      .should_stop = [this] { return !teller_.goes_on(); }};
     const auto* ranks = job_ != nullptr ? &job_->ranks() : nullptr;
-    const auto seconds = actors::time_steps(settled, options_.run, net, ranks, how);
+    const auto seconds = actors::time_steps(settled, options_.run, fitted.net, ranks, how);
     // Nobody begins the next one while another still listens to this one's messages.
     if (ranks != nullptr) ranks->control.all_gather(turn_name() + " is next", "", ranks->patience);
     return seconds;

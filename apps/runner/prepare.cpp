@@ -182,7 +182,9 @@ planner::plan plan_by_plan(const app_options& o, const std::string& description,
     run.notes.push_back(note);
     p.predicted.reset();
   }
-  static_cast<planner::execution_plan&>(p) = fit_plan(p, net, o.pipeline.threads);
+  auto fitted = fit_plan(p, net, o.pipeline.threads);
+  static_cast<planner::execution_plan&>(p) = std::move(fitted.plan);
+  net = std::move(fitted.net);
   if (shrinks) leave_out_lost(p, lost, processes, *net);
   return p;
 }

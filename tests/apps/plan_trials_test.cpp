@@ -1,6 +1,9 @@
 // Which plan is taken of those that were run, and what is said of it.
+#include "apps/runner/apply_plan.hpp"
 #include "apps/runner/plan_trials.hpp"
 #include "apps/runner/plan_words.hpp"
+#include "kernels/check.hpp"
+#include "kernels/layers/layers.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -122,6 +125,49 @@ TEST(PartTeller, SaysWhatIsNewOnceAndPassesOnThatItIsOver) {
   goes_on = false;
   EXPECT_FALSE(teller.goes_on());
   EXPECT_FALSE(teller.at("trying", ""));
+}
+
+// a, then b and c, which both read it, then their sum.
+std::shared_ptr<const model> branching_network() {
+  using namespace layers;
+  model_builder b("branching", {4});
+  const auto linear_of = [&](const char* name, value_id from) {
+    return b.add(name, linear({.in_features = 4, .out_features = 4}), {from});
+  };
+  const auto a = linear_of("a", b.input());
+  const auto left = linear_of("b", a);
+  const auto right = linear_of("c", a);
+  return std::make_shared<const model>(b.build(b.add("sum", layers::add(), {left, right})));
+}
+
+TEST(PlanTrials, RunPlansWithAnOrderOfTheirOwn) {
+  planner::plan own;
+  own.threads = 1;
+  own.layer_order = {"a", "c", "b", "sum"};
+  own.stages = {{.first_layer = "a", .last_layer = "c"}, {.first_layer = "b", .last_layer = "sum"}};
+  auto models = own;
+  models.layer_order.clear();
+  models.stages = {{.first_layer = "a", .last_layer = "b"}, {.first_layer = "c", .last_layer = "sum"}};
+  std::vector<contender> all{{.plan = own}, {.plan = models}};
+  app_options options;
+  options.run.batch = 8;
+  part_teller teller([](const std::string&) { return true; });
+  try_contenders(all, options, branching_network(), nullptr, teller);
+  for (const auto& c : all)
+    EXPECT_GT(c.median(), 0);
+}
+
+TEST(FittedPlan, HasTheModelInThePlansOrder) {
+  planner::plan p;
+  p.layer_order = {"a", "c", "b", "sum"};
+  p.stages = {{.first_layer = "a", .last_layer = "c"}, {.first_layer = "b", .last_layer = "sum"}};
+  const auto net = branching_network();
+  const auto fitted = fit_plan(p, net, 2);
+  EXPECT_EQ(fitted.net->layers()[1].name, "c");
+  EXPECT_EQ(net->layers()[1].name, "b");
+  EXPECT_EQ(fitted.plan.threads, 2);
+  EXPECT_THAT(actors::first_layers_of(fitted.plan, *fitted.net), ElementsAre(0, 2));
+  EXPECT_THROW(actors::settle_plan(fitted.plan, *net), usage_error) << "the model in another order";
 }
 
 } // namespace
