@@ -1,8 +1,10 @@
-// Runs segments with actors: one actor system, one coordinator, and this thread waiting for them.
+// Runs stretches with actors: one actor system, one coordinator, and this thread waiting for them.
 #include "actors/coordinator_actor.hpp"
 #include "actors/ranks/channels.hpp"
 #include "actors/ranks/job.hpp"
+#include "actors/ranks/note_text.hpp"
 #include "actors/run_plan.hpp"
+#include "actors/stage_copies.hpp"
 #include "kernels/check.hpp"
 #include "kernels/little_memory.hpp"
 
@@ -33,7 +35,7 @@ struct system_config : caf::actor_system_config {
 
 // Where a thread cannot be started, CAF's own start-up waits for ever; so it is tried first.
 void prove_threads_start() {
-  constexpr int as_many_as_caf = 6; // two of its scheduler, its clock, its printer, the loader's, one to spare
+  constexpr int as_many_as_caf = 7; // two of its scheduler, its clock, its printer, the metrics', the loader's, a spare
   require_threads(as_many_as_caf, "the threads of actors");
   std::promise<void> go;
   const auto all_there = go.get_future().share();
@@ -51,20 +53,26 @@ void prove_threads_start() {
   if (!refusal.empty()) throw error("cannot start threads for actors: " + refusal + " (out of memory?)");
 }
 
+using clock = std::chrono::steady_clock;
+
 class actors_executor final : public executor {
 public:
   explicit actors_executor(run_services& services);
   ~actors_executor() override;
-  std::int64_t train(segment_run_ptr run) override;
+  std::int64_t train(stretch_ptr run) override;
   std::optional<loss_metrics> evaluate(const dataset& data, std::int64_t batch,
                                        const std::vector<std::vector<tensor>>& states) override;
+  std::map<int, stage_copy> collect(copy_of what) override;
+  void require_finite(const std::string& after) override { ask(copy_of::nothing, after); }
+  std::map<int, stage_measures> measure() override;
 
 private:
   void connect(const job& ranks);
   void await_actors();
   void finish_streams();
+  std::vector<collected_msg> ask(copy_of what, const std::string& after = {});
   template <class Message, class Take>
-  void await(Take take);
+  void await(Take take, std::optional<clock::time_point> answers_by = {});
 
   run_services& services_;
   system_config config_;
@@ -73,12 +81,12 @@ private:
   caf::actor coordinator_;
   context_ptr context_;
   std::shared_ptr<gate> gate_;
-  std::int64_t evaluations_ = 0;
 };
 
 actors_executor::actors_executor(run_services& services)
     : services_(services), system_(config_), self_(system_), coordinator_(spawn_coordinator(system_)),
       context_(new actor_context{services, coordinator_}) {
+  self_->monitor(coordinator_);
   if (services.inputs.ranks != nullptr) gate_ = std::make_shared<gate>(context_);
   caf::anon_send(coordinator_, start_run_msg{context_, planner::schedule_of(services.plan), gate_});
   if (services.inputs.ranks != nullptr) connect(*services.inputs.ranks);
@@ -102,6 +110,7 @@ actors_executor::~actors_executor() {
     ranks->control.on_message(note_topic, {});
     gate_->close();
   }
+  self_->demonitor(coordinator_);
   caf::anon_send_exit(coordinator_, caf::exit_reason::user_shutdown);
   coordinator_ = nullptr;
   await_actors();
@@ -137,9 +146,10 @@ void actors_executor::finish_streams() {
     }
 }
 
-// Waits for the coordinator's answer; meanwhile looks at what signal handlers asked for.
+// Waits for the coordinator's answer, or for one of those who answer by themselves until then; meanwhile looks at what
+// signal handlers asked for.
 template <class Message, class Take>
-void actors_executor::await(Take take) {
+void actors_executor::await(Take take, std::optional<clock::time_point> answers_by) {
   bool answered = false;
   int waited = 0;
   std::string failure;
@@ -153,12 +163,19 @@ void actors_executor::await(Take take) {
           failure = m.what;
           answered = true;
         },
+        [&](const caf::down_msg& m) {
+          failure = "[coordinator] ended though the run goes on: " + to_string(m.reason);
+          answered = true;
+        },
         caf::after(std::chrono::milliseconds(20)) >>
             [&] {
               if (const auto* ranks = services_.inputs.ranks)
                 if (const auto cause = ranks->control.failure()) throw job_ended(*cause);
-              if (!(services_.control.stop || services_.control.checkpoint)) return;
-              // Again and again: rank 0 may not have begun the segment yet.
+              if (answers_by && clock::now() > *answers_by)
+                throw error("[stall] a stage does not answer at a drain: it has not for " +
+                            std::to_string(services_.options.stall_seconds) + " s");
+              if (answers_by || !(services_.control.stop || services_.control.checkpoint)) return;
+              // Again and again: rank 0 may not have begun the stretch yet.
               if (waited++ % 10 == 0) caf::anon_send(coordinator_, drain_msg{});
             });
   }
@@ -168,22 +185,51 @@ void actors_executor::await(Take take) {
   throw error(failure);
 }
 
-std::int64_t actors_executor::train(segment_run_ptr run) {
+std::int64_t actors_executor::train(stretch_ptr run) {
   caf::anon_send(coordinator_, train_msg{std::move(run), caf::actor_cast<caf::actor>(self_)});
   std::int64_t trained = 0;
-  await<segment_done_msg>([&](const segment_done_msg& m) { trained = m.minibatches; });
+  await<stretch_done_msg>([&](const stretch_done_msg& m) { trained = m.minibatches; });
   return trained;
 }
 
 std::optional<loss_metrics> actors_executor::evaluate(const dataset& data, std::int64_t batch,
                                                       const std::vector<std::vector<tensor>>& states) {
-  caf::anon_send(coordinator_,
-                 start_evaluation_msg{&data, batch, evaluations_++, states, caf::actor_cast<caf::actor>(self_)});
+  caf::anon_send(coordinator_, start_evaluation_msg{&data, batch, states, caf::actor_cast<caf::actor>(self_)});
   std::optional<loss_metrics> total;
   await<evaluated_msg>([&](const evaluated_msg& m) {
     if (m.is_complete) total = m.total;
   });
   return total;
+}
+
+// Every owner here answers once: each replica and each optimizer.
+std::vector<collected_msg> actors_executor::ask(copy_of what, const std::string& after) {
+  caf::anon_send(coordinator_,
+                 collect_msg{what, std::make_shared<memory_pool>(), after, caf::actor_cast<caf::actor>(self_)});
+  std::size_t owners = 0;
+  for (const auto& s : services_.parts.stages)
+    if (s.is_local()) owners += s.local.size() + 1;
+  std::vector<collected_msg> all;
+  const auto answers_by = clock::now() + std::chrono::duration_cast<clock::duration>(
+                                             std::chrono::duration<double>(services_.options.stall_seconds));
+  while (all.size() < owners)
+    await<collected_msg>([&](const collected_msg& m) { all.push_back(m); }, answers_by);
+  return all;
+}
+
+std::map<int, stage_copy> actors_executor::collect(copy_of what) {
+  std::map<int, stage_copy> copies;
+  for (auto& m : ask(what))
+    copies[m.stage].merge(std::move(m.copy));
+  return copies;
+}
+
+// Asked of all owners, since only an optimizer has measures.
+std::map<int, stage_measures> actors_executor::measure() {
+  std::map<int, stage_measures> all;
+  for (const auto& m : ask(copy_of::measures))
+    if (m.measures) all[m.stage] = *m.measures;
+  return all;
 }
 
 } // namespace

@@ -138,9 +138,9 @@ const tensor& find(const saved_contents& run, const std::string& key, const tens
 void load_optimizer_state(pipeline& p, stage_unit& s, const saved_contents& run, const fs::path& dir) {
   const auto names = p.step->state_names();
   s.update_stream().run([&](backend& ops) {
-    for (std::size_t i = 0; i < s.optimizer_states.size(); ++i) {
+    for (std::size_t i = 0; i < s.owned.optimizer_states.size(); ++i) {
       const auto& parameter = s.layers->parameters()[i].name;
-      auto& state = s.optimizer_states[i];
+      auto& state = s.owned.optimizer_states[i];
       const auto step = run.steps.find(parameter);
       if (step == run.steps.end()) torn(dir, "the step count of '" + parameter + "' is missing");
       state.step = step->second;
@@ -211,7 +211,7 @@ void load_snapshots(pipeline& p, const std::vector<stage_snapshot>& saved, const
     named_tensors weights;
     for (std::size_t i = 0; i < s.layers->parameters().size(); ++i) {
       const auto& name = s.layers->parameters()[i].name;
-      weights[name] = find(run, "weights/" + name, &s.weights->tensors[i], dir);
+      weights[name] = find(run, "weights/" + name, &s.owned.newest->tensors[i], dir);
     }
     load_weights(s, weights);
     load_optimizer_state(p, s, run, dir);
@@ -219,7 +219,8 @@ void load_snapshots(pipeline& p, const std::vector<stage_snapshot>& saved, const
     // A stage that now joins layers of several takes the largest count, so that versions only grow.
     for (int l = s.layers->first(); l < s.layers->last(); ++l) {
       const auto owner = run.stage_of.find(p.net->layers()[static_cast<std::size_t>(l)].name);
-      if (owner != run.stage_of.end()) s.weights->version = std::max(s.weights->version, owner->second->version);
+      if (owner != run.stage_of.end())
+        s.owned.newest->version = std::max(s.owned.newest->version, owner->second->version);
     }
   }
 }

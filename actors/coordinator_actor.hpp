@@ -1,32 +1,30 @@
-// The coordinator starts this rank's part of a plan, and owns start, drain, evaluation, failure and the stall watchdog.
-// Those of several ranks agree by notes; rank 0's decides.
+// The coordinator starts this rank's part of a plan, and owns start, drain, evaluation, failure and the stall watchdog:
+// a shell round its core.
 #pragma once
 
 #include "actors/actor_context.hpp"
+#include "actors/core/note.hpp"
 #include "actors/ranks/gate.hpp"
-#include "actors/ranks/note.hpp"
 
 namespace penstock::actors {
 
-/// From the executor; each is answered to `reply_to` with segment_done_msg, evaluated_msg or failure_msg.
+/// From the executor; each is answered to `reply_to` with stretch_done_msg, evaluated_msg or failure_msg.
 struct train_msg {
-  segment_run_ptr run;
+  stretch_ptr run;
   caf::actor reply_to;
 };
 struct start_evaluation_msg {
   const dataset* data = nullptr;
   std::int64_t batch = 0;
-  std::int64_t evaluation = 0;             ///< how many there were before
   std::vector<std::vector<tensor>> states; ///< BatchNorm statistics by stage; of the stages on this rank
   caf::actor reply_to;
 };
-struct drain_msg {}; ///< end the segment with what is admitted
-struct segment_done_msg {
+struct stretch_done_msg {
   std::int64_t minibatches = 0;
 };
 struct start_run_msg {
   context_ptr context;
-  planner::schedule dealing;      ///< resolved, of no particular length
+  planner::schedule dealing;      ///< how micro-batches are dealt
   std::shared_ptr<gate> incoming; ///< null in a single process
 };
 
@@ -36,7 +34,6 @@ caf::actor spawn_coordinator(caf::actor_system& system);
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::train_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::start_evaluation_msg)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::drain_msg)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::segment_done_msg)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::stretch_done_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::start_run_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::note)

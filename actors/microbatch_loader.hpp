@@ -1,6 +1,7 @@
 // Loads the samples of one micro-batch.
 #pragma once
 
+#include "actors/core/source_core.hpp"
 #include "actors/dataset.hpp"
 #include "actors/policy/minibatch_plan.hpp"
 #include "kernels/memory_pool.hpp"
@@ -9,13 +10,6 @@
 #include <mutex>
 
 namespace penstock::actors {
-
-struct loaded_microbatch {
-  tensor input;  ///< plain, [samples, ...]; "none" when empty
-  tensor labels; ///< i64 [samples]
-  std::int64_t samples = 0;
-  std::int64_t minibatch_samples = 0;
-};
 
 /// Thread safe. The order of an epoch is computed once and kept for the two epochs that a pipeline can straddle.
 class microbatch_loader {

@@ -3,12 +3,14 @@
 #include "actors/executor.hpp"
 #include "actors/microbatch_loader.hpp"
 #include "actors/stage_compute.hpp"
+#include "actors/stage_copies.hpp"
 #include "actors/step_log.hpp"
 #include "kernels/check.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <utility>
 
 namespace penstock::actors {
 
@@ -17,11 +19,19 @@ namespace {
 class oracle_executor final : public executor {
 public:
   explicit oracle_executor(run_services& services);
-  std::int64_t train(segment_run_ptr run) override;
+  std::int64_t train(stretch_ptr run) override;
   std::optional<loss_metrics> evaluate(const dataset& data, std::int64_t batch,
                                        const std::vector<std::vector<tensor>>& states) override;
+  std::map<int, stage_copy> collect(copy_of what) override { return copies(what, {}); }
+  void require_finite(const std::string& after) override { copies(copy_of::nothing, after); }
+  std::map<int, stage_measures> measure() override;
 
 private:
+  // What the run has learnt of a stage.
+  struct learnt {
+    stage_weights weights;
+    std::vector<std::vector<tensor>> states; // by replica
+  };
   struct stage_memory {
     std::deque<weights_ptr> versions;           // consecutive; the newest is the stage's own
     std::int64_t base = 0;                      // absolute version at the drain
@@ -36,20 +46,30 @@ private:
   std::vector<tensor> gather(int stage);
   void update_groups(std::int64_t tau);
   void update_all(std::int64_t tau);
+  std::map<int, stage_copy> copies(copy_of what, const std::string& after);
+  learnt& of(const stage_unit& s) { return learnt_[static_cast<std::size_t>(s.index)]; }
 
   run_services& services_;
   microbatch_loader loader_;
-  segment_run_ptr run_;
+  std::vector<learnt> learnt_;
+  stretch_ptr run_;
   std::vector<stage_memory> memory_;
 };
 
 oracle_executor::oracle_executor(run_services& services)
     : services_(services), loader_(*services.inputs.train, services.options.batch, services.plan.microbatches,
-                                   services.options.seed, true, services.options.last) {}
+                                   services.options.seed, true, services.options.last) {
+  for (auto& s : services_.parts.stages) {
+    auto& own = learnt_.emplace_back();
+    own.weights = std::exchange(s.owned, {});
+    for (auto& r : s.replicas)
+      own.states.push_back(std::exchange(r.states, {}));
+  }
+}
 
 // DESIGN section 2, rule 1 and the table: how many updates of this stage a forward of minibatch tau must have seen.
 std::int64_t oracle_executor::forward_version(int stage, std::int64_t tau) const {
-  const auto& plan = run_->plan;
+  const auto& plan = run_->schedule;
   if (plan.synchronous) return tau;
   if (plan.name == "2bw") return std::max<std::int64_t>(0, tau - 1);
   const auto& s = plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? 0 : stage)];
@@ -57,7 +77,7 @@ std::int64_t oracle_executor::forward_version(int stage, std::int64_t tau) const
 }
 
 std::int64_t oracle_executor::versions_kept(int stage) const {
-  const auto& plan = run_->plan;
+  const auto& plan = run_->schedule;
   if (plan.synchronous) return 1;
   if (plan.name == "2bw") return 2;
   return plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? 0 : stage)].credit;
@@ -70,25 +90,25 @@ weights_ptr oracle_executor::version(int stage, std::int64_t relative) const {
   throw std::logic_error("the oracle lacks version " + std::to_string(relative) + " of stage " + std::to_string(stage));
 }
 
-std::int64_t oracle_executor::train(segment_run_ptr run) {
+std::int64_t oracle_executor::train(stretch_ptr run) {
   run_ = std::move(run);
   memory_.clear();
   for (auto& s : services_.parts.stages) {
     stage_memory m;
-    m.base = s.weights->version;
-    m.versions.push_back(s.weights);
+    m.base = of(s).weights.newest->version;
+    m.versions.push_back(of(s).weights.newest);
     m.gradients.assign(s.replicas.size(), std::vector<tensor>(s.layers->parameters().size()));
     memory_.push_back(std::move(m));
   }
   services_.steps.begin_segment(run_->first_minibatch, 0);
   std::int64_t tau = 0;
-  for (; tau < run_->plan.minibatches; ++tau) {
+  for (; tau < run_->schedule.minibatches; ++tau) {
     if (services_.control.stop || services_.control.checkpoint) break;
-    for (std::int32_t m = 0; m < run_->plan.microbatches; ++m)
+    for (std::int32_t m = 0; m < run_->schedule.microbatches; ++m)
       run_microbatch(tau, m);
     update(tau);
   }
-  if (run_->plan.updates.per_minibatch_group && tau > 0)
+  if (run_->schedule.updates.per_minibatch_group && tau > 0)
     for (auto& s : services_.parts.stages) { // the last group may be short of minibatches
       const auto replicas = static_cast<std::int64_t>(s.replicas.size());
       if (tau % replicas != 0) apply(s.index, (tau - 1) / replicas, tau % replicas, gather(s.index), 1);
@@ -108,12 +128,13 @@ void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
   loss_metrics metrics;
   for (auto& s : parts.stages) {
     const auto i = static_cast<std::size_t>(s.index);
-    const int r = planner::replica_of(run_->plan, s.index, tau, micro);
+    const int r = planner::replica_of(run_->schedule, s.index, tau, micro);
     records[i].id = id;
     records[i].weights = version(s.index, forward_version(s.index, tau));
     auto& replica = s.replicas[static_cast<std::size_t>(r)];
     replica.work->run([&](backend& ops) {
-      auto result = compute_forward(ops, parts, s, replica, std::move(flowing), loaded.labels, records[i]);
+      auto result = compute_forward(ops, parts, s, replica, of(s).states[static_cast<std::size_t>(r)],
+                                    std::move(flowing), loaded.labels, records[i]);
       flowing = std::move(result.outputs);
       if (s.is_last) metrics = result.metrics;
     });
@@ -126,11 +147,11 @@ void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
   for (auto it = parts.stages.rbegin(); it != parts.stages.rend(); ++it) {
     auto& s = *it;
     const auto i = static_cast<std::size_t>(s.index);
-    const auto r = static_cast<std::size_t>(planner::replica_of(run_->plan, s.index, tau, micro));
-    const auto weights = run_->plan.stashes_weights ? records[i].weights : s.weights;
+    const auto r = static_cast<std::size_t>(planner::replica_of(run_->schedule, s.index, tau, micro));
+    const auto weights = run_->schedule.stashes_weights ? records[i].weights : of(s).weights.newest;
     s.replicas[r].work->run([&](backend& ops) {
-      flowing = compute_backward(ops, parts, s, s.replicas[r], std::move(flowing), *weights, records[i],
-                                 memory_[i].gradients[r]);
+      flowing = compute_backward(ops, parts, s, s.replicas[r], of(s).states[r], std::move(flowing), *weights,
+                                 records[i], memory_[i].gradients[r]);
     });
     records[i] = {};
   }
@@ -153,17 +174,19 @@ void oracle_executor::apply(int stage, std::int64_t group, std::int64_t contribu
   const auto kept = static_cast<std::size_t>(versions_kept(stage));
   while (versions.size() > kept - 1)
     versions.pop_front(); // so that an update may happen in place
-  auto order = order_update(services_.options, run_->plan, stage, group, run_->first_minibatch, contributions);
+  auto order = order_update(services_.options, run_->schedule, stage, group, run_->first_minibatch, contributions);
   order.gradient_scale *= clip;
+  auto& own = of(s).weights;
+  const bool in_place = versions.empty(); // else a later forward reads the newest
   s.update_stream().run([&](backend& ops) {
-    compute_update(ops, services_.parts, s, services_.options, order, sum);
+    compute_update(ops, services_.parts, s, services_.options, order, sum, own, in_place);
     sum.clear();
   });
-  versions.push_back(s.weights);
+  versions.push_back(own.newest);
 }
 
 void oracle_executor::update(std::int64_t tau) {
-  if (run_->plan.updates.per_minibatch_group)
+  if (run_->schedule.updates.per_minibatch_group)
     update_groups(tau);
   else
     update_all(tau);
@@ -205,13 +228,33 @@ std::optional<loss_metrics> oracle_executor::evaluate(const dataset& data, std::
     for (auto& s : services_.parts.stages)
       s.update_stream().run([&](backend& ops) {
         auto stage_states = states[static_cast<std::size_t>(s.index)];
-        auto result =
-            compute_evaluation(ops, services_.parts, s, std::move(flowing), loaded.labels, *s.weights, stage_states);
+        auto result = compute_evaluation(ops, services_.parts, s, std::move(flowing), loaded.labels,
+                                         *of(s).weights.newest, stage_states);
         flowing = std::move(result.outputs);
         if (s.is_last) total += result.metrics;
       });
   }
   return total;
+}
+
+std::map<int, stage_copy> oracle_executor::copies(copy_of what, const std::string& after) {
+  std::map<int, stage_copy> all;
+  memory_pool pool;
+  for (auto& s : services_.parts.stages)
+    s.update_stream().run([&](backend& ops) {
+      auto& copy = all[s.index];
+      copy = copy_learnt(ops, services_.parts, s, of(s).weights, what, after, pool);
+      for (std::size_t r = 0; r < s.replicas.size(); ++r)
+        copy.merge(copy_states(s, static_cast<int>(r), of(s).states[r], what, after, pool));
+    });
+  return all;
+}
+
+std::map<int, stage_measures> oracle_executor::measure() {
+  std::map<int, stage_measures> all;
+  for (auto& s : services_.parts.stages)
+    all[s.index] = measure_stage(s, of(s).weights);
+  return all;
 }
 
 } // namespace

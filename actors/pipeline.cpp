@@ -67,7 +67,7 @@ std::vector<tensor> initial_replica_states(const segment& layers, memory_pool& p
 void initialise_stage(stage_unit& s, const run_options& options, const optimizer& step) {
   s.update_stream().run([&](backend& ops) {
     s.formats = s.layers->parameter_formats(ops);
-    s.weights = std::make_shared<weight_set>();
+    s.owned.newest = std::make_shared<weight_set>();
     for (std::size_t i = 0; i < s.layers->parameters().size(); ++i) {
       const auto& p = s.layers->parameters()[i];
       auto plain = ops.allocate(dtype::f32, p.spec.dims, memory_use::weights);
@@ -77,16 +77,16 @@ void initialise_stage(stage_unit& s, const run_options& options, const optimizer
         initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, p.spec.init, options.seed,
                    p.name);
       require_finite(plain, "[weights] the initial value of " + p.name);
-      s.weights->tensors.push_back(ops.reorder(plain, s.formats[i], memory_use::weights));
+      s.owned.newest->tensors.push_back(ops.reorder(plain, s.formats[i], memory_use::weights));
     }
-    for (const auto& w : s.weights->tensors) {
+    for (const auto& w : s.owned.newest->tensors) {
       optimizer_state state;
       for (std::size_t n = 0; n < step.state_names().size(); ++n) {
         auto t = ops.allocate(dtype::f32, w.dims(), memory_use::optimizer_state, w.format());
         std::memset(t.raw(), 0, t.bytes()); // padding included
         state.tensors.push_back(std::move(t));
       }
-      s.optimizer_states.push_back(std::move(state));
+      s.owned.optimizer_states.push_back(std::move(state));
     }
   });
   s.update_memory().reset_peak(); // the plain copy made here is no version of the run
@@ -151,12 +151,10 @@ std::unique_ptr<pipeline> build_pipeline(const planner::execution_plan& plan, co
   return p;
 }
 
-named_tensors plain_weights(stage_unit& s, memory_pool& pool) {
+named_tensors plain_weights(backend& ops, const segment& layers, const stage_weights& owned, memory_pool& pool) {
   named_tensors all;
-  s.update_stream().run([&](backend& ops) {
-    for (std::size_t i = 0; i < s.weights->tensors.size(); ++i)
-      all[s.layers->parameters()[i].name] = plain_copy(ops, s.weights->tensors[i], pool);
-  });
+  for (std::size_t i = 0; i < owned.newest->tensors.size(); ++i)
+    all[layers.parameters()[i].name] = plain_copy(ops, owned.newest->tensors[i], pool);
   return all;
 }
 
@@ -180,29 +178,28 @@ tensor mean_of(std::span<const tensor> replicas, memory_pool& pool) {
   return mean;
 }
 
-named_tensors plain_optimizer_state(pipeline& p, stage_unit& s, memory_pool& pool) {
+named_tensors plain_optimizer_state(backend& ops, const segment& layers, const optimizer& step,
+                                    const stage_weights& owned, memory_pool& pool) {
   named_tensors all;
-  const auto names = p.step->state_names();
-  s.update_stream().run([&](backend& ops) {
-    for (std::size_t i = 0; i < s.optimizer_states.size(); ++i)
-      for (std::size_t n = 0; n < s.optimizer_states[i].tensors.size(); ++n)
-        all[s.layers->parameters()[i].name + "." + names[n]] = plain_copy(ops, s.optimizer_states[i].tensors[n], pool);
-  });
+  const auto names = step.state_names();
+  for (std::size_t i = 0; i < owned.optimizer_states.size(); ++i)
+    for (std::size_t n = 0; n < names.size(); ++n)
+      all[layers.parameters()[i].name + "." + names[n]] = plain_copy(ops, owned.optimizer_states[i].tensors[n], pool);
   return all;
 }
 
 void load_weights(stage_unit& s, const named_tensors& weights) {
   s.update_stream().run([&](backend& ops) {
     auto next = std::make_shared<weight_set>();
-    next->version = s.weights->version;
+    next->version = s.owned.newest->version;
     for (std::size_t i = 0; i < s.layers->parameters().size(); ++i) {
       const auto& source = weights.at(s.layers->parameters()[i].name);
       auto plain = ops.allocate(dtype::f32, source.dims(), memory_use::scratch);
       std::memcpy(plain.raw(), source.raw(), source.bytes());
-      s.weights->tensors[i] = {}; // one set at a time
+      s.owned.newest->tensors[i] = {}; // one set at a time
       next->tensors.push_back(ops.reorder(plain, s.formats[i], memory_use::weights));
     }
-    s.weights = std::move(next);
+    s.owned.newest = std::move(next);
   });
   s.update_memory().reset_peak();
 }

@@ -1,9 +1,10 @@
-// The pipeline's parts at rest: stages with their replicas, weights, optimizer and BatchNorm state. In a job of several
-// processes each has the parts of the replicas that it hosts, and the shape of the rest. Both executors work on it;
-// while one runs, its threads own the parts by turns, and between runs the trainer reads and writes it.
+// The pipeline's parts before anything runs: stages with their devices and streams, initial weights, optimizer and
+// BatchNorm state. In a job of several processes each has the parts of the replicas that it hosts, and the shape of the
+// rest. What is learnt moves to its owners when an executor begins; from then on only they have it.
 #pragma once
 
 #include "actors/compute_times.hpp"
+#include "actors/core/optimizer_core.hpp"
 #include "actors/policy/placement.hpp"
 #include "actors/run_options.hpp"
 #include "kernels/loss.hpp"
@@ -17,18 +18,11 @@
 
 namespace penstock::actors {
 
-/// One weight version of one stage: immutable while more than one handle exists.
-struct weight_set {
-  std::int64_t version = 0;    ///< updates the stage has applied
-  std::vector<tensor> tensors; ///< in the order of segment::parameters()
-};
-using weights_ptr = std::shared_ptr<weight_set>;
-
 /// On another rank: everything is empty.
 struct replica_unit {
   std::shared_ptr<device> memory; ///< a memory domain of its own, so that its bytes are counted apart
   std::unique_ptr<stream> work;
-  std::vector<tensor> states;                            ///< BatchNorm statistics, in the order of segment::states()
+  std::vector<tensor> states;                            ///< BatchNorm statistics by segment::states(), for their owner
   compute_times times;                                   ///< written on the stream
   std::function<void(const layer_observation&)> observe; ///< for profiles; else empty
 };
@@ -43,10 +37,8 @@ struct stage_unit {
   std::shared_ptr<const segment> layers;
   std::vector<replica_unit> replicas;
   std::vector<format_ptr> formats; ///< of the parameters
-  weights_ptr weights;             ///< the newest version
-  std::vector<optimizer_state> optimizer_states;
-  named_tensors first_gradients; ///< plain, of the run's first update, when asked for
-  std::vector<int> local;        ///< replicas on this rank; empty: weights and optimizer state are elsewhere too
+  stage_weights owned;             ///< for their owner
+  std::vector<int> local;          ///< replicas on this rank; empty: weights and optimizer state are elsewhere too
 
   bool is_local() const { return !local.empty(); }
   replica_unit& first_local() { return replicas[static_cast<std::size_t>(local.front())]; }
@@ -71,10 +63,11 @@ struct pipeline {
 std::unique_ptr<pipeline> build_pipeline(const planner::execution_plan& plan, const run_options& options,
                                          std::shared_ptr<const model> net, int rank = 0);
 
-/// Plain copies of what a stage on this rank has, by global name.
-named_tensors plain_weights(stage_unit& s, memory_pool& pool);
+/// Plain copies of a stage's newest weights, by global name. On a stream of the stage's device.
+named_tensors plain_weights(backend& ops, const segment& layers, const stage_weights& owned, memory_pool& pool);
 /// As "NAME.momentum".
-named_tensors plain_optimizer_state(pipeline& p, stage_unit& s, memory_pool& pool);
+named_tensors plain_optimizer_state(backend& ops, const segment& layers, const optimizer& step,
+                                    const stage_weights& owned, memory_pool& pool);
 
 /// Puts plain tensors into a stage's parameters (formats of its own). Names must all be there.
 void load_weights(stage_unit& s, const named_tensors& weights);

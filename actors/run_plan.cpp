@@ -134,13 +134,13 @@ run_plan resolve_run(const planner::plan_ptr& given, const run_options& options,
   return plan;
 }
 
-segment_run_ptr plan_segment(const run_plan& plan, std::int64_t segment, std::int64_t first, std::int64_t minibatches) {
-  auto run = std::make_shared<segment_run>();
-  run->segment = segment;
+stretch_ptr plan_stretch(const run_plan& plan, std::int64_t number, std::int64_t first, std::int64_t minibatches) {
+  auto run = std::make_shared<stretch>();
+  run->number = number;
   run->first_minibatch = first;
-  run->plan = plan.dealing;
-  run->plan.minibatches = minibatches;
-  if (const auto fault = planner::check_schedule(run->plan))
+  run->schedule = plan.dealing;
+  run->schedule.minibatches = minibatches;
+  if (const auto fault = planner::check_schedule(run->schedule))
     throw usage_error("schedule " + plan.plan->schedule + " cannot run: " + *fault);
   return run;
 }

@@ -21,6 +21,6 @@ struct run_plan {
 run_plan resolve_run(const planner::plan_ptr& plan, const run_options& options, const run_inputs& inputs);
 
 /// The schedule of a stretch, checked by the static checker.
-segment_run_ptr plan_segment(const run_plan& plan, std::int64_t segment, std::int64_t first, std::int64_t minibatches);
+stretch_ptr plan_stretch(const run_plan& plan, std::int64_t number, std::int64_t first, std::int64_t minibatches);
 
 } // namespace penstock::actors

@@ -10,7 +10,7 @@ trace_record record_of(span_kind kind, const message_key& key) {
   r.kind = kind;
   r.minibatch = key.minibatch;
   r.microbatch = key.microbatch;
-  r.segment = static_cast<std::int32_t>(key.segment);
+  r.segment = static_cast<std::int32_t>(key.stretch);
   r.begin_ns = r.end_ns = trace_recorder::now_ns();
   return r;
 }

@@ -4,8 +4,6 @@
 #include "kernels/check.hpp"
 #include "kernels/finite.hpp"
 
-#include <algorithm>
-#include <atomic>
 #include <cstring>
 
 namespace penstock::actors {
@@ -37,16 +35,18 @@ void require_finite_messages(backend& ops, const pipeline& p, const stage_unit& 
                                                    " from the layer actor beside stage " + std::to_string(s.index));
 }
 
-void recompute(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r, microbatch_record& record) {
+void recompute(backend& ops, const pipeline& p, const stage_unit& s, const replica_unit& r, std::span<tensor> states,
+               microbatch_record& record) {
   auto call = training_call(p, record.id, r);
   call.update_state = false; // it was, by the forward
-  s.layers->forward(ops, call, std::move(record.inputs), record.weights->tensors, r.states, &record.activations);
+  s.layers->forward(ops, call, std::move(record.inputs), record.weights->tensors, states, &record.activations);
 }
 
 } // namespace
 
 stage_forward compute_forward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
-                              std::vector<tensor> inputs, const tensor& labels, microbatch_record& record) {
+                              std::span<tensor> states, std::vector<tensor> inputs, const tensor& labels,
+                              microbatch_record& record) {
   stage_forward result;
   if (record.id.samples == 0) {
     result.outputs.resize(s.layers->outputs().size());
@@ -57,7 +57,7 @@ stage_forward compute_forward(backend& ops, const pipeline& p, const stage_unit&
   if (s.is_first) adopt_layout(ops, inputs);
   if (s.recomputes) record.inputs = inputs; // a second handle: no layer may write into them
   auto outputs = s.layers->forward(ops, training_call(p, record.id, r), std::move(inputs), record.weights->tensors,
-                                   r.states, s.recomputes ? nullptr : &record.activations);
+                                   states, s.recomputes ? nullptr : &record.activations);
   if (s.is_last) {
     record.loss = p.loss.forward(ops, outputs.front(), labels);
     result.metrics = record.loss.metrics;
@@ -68,13 +68,13 @@ stage_forward compute_forward(backend& ops, const pipeline& p, const stage_unit&
 }
 
 std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
-                                     std::vector<tensor> output_gradients, const weight_set& weights,
-                                     microbatch_record& record, std::span<tensor> gradients,
+                                     std::span<tensor> states, std::vector<tensor> output_gradients,
+                                     const weight_set& weights, microbatch_record& record, std::span<tensor> gradients,
                                      const std::function<void(int)>& layer_done) {
   if (record.id.samples == 0) return std::vector<tensor>(s.layers->inputs().size());
   const compute_times::watch timing(r.times.backward);
   if (s.before_layer_actor) require_finite_messages(ops, p, s, "the gradient", s.layers->outputs(), output_gradients);
-  if (s.recomputes) recompute(ops, p, s, r, record);
+  if (s.recomputes) recompute(ops, p, s, r, states, record);
   if (s.is_last) {
     check(record.id.minibatch_samples > 0, "the loss needs the minibatch's sample count");
     const auto scale = 1.0F / static_cast<float>(record.id.minibatch_samples);
@@ -107,21 +107,6 @@ stage_forward compute_evaluation(backend& ops, const pipeline& p, const stage_un
   return result;
 }
 
-update_order order_update(const run_options& options, const planner::schedule& s, int stage, std::int64_t group,
-                          std::int64_t first_minibatch_of_segment, std::int64_t contributions) {
-  update_order order;
-  order.first_minibatch = first_minibatch_of_segment + group * planner::minibatches_per_update(s, stage);
-  order.learning_rate = learning_rate(options.lr, order.first_minibatch);
-  if (s.updates.per_minibatch_group) {
-    check(contributions > 0, "an update without any minibatch");
-    order.gradient_scale = 1.0F / static_cast<float>(contributions);
-    if (s.updates.scale_learning_rate && options.replica_lr_scaling)
-      order.learning_rate *= static_cast<float>(contributions) / static_cast<float>(s.stages.front().replicas);
-  }
-  order.keep_gradients = !options.save_gradients.empty() && order.first_minibatch == 0;
-  return order;
-}
-
 std::vector<tensor> sum_gradients(backend& ops, std::vector<std::vector<tensor>> replicas) {
   auto sum = std::move(replicas.front());
   for (std::size_t r = 1; r < replicas.size(); ++r)
@@ -143,56 +128,65 @@ std::vector<double> gradient_squares(backend& ops, std::span<const tensor> gradi
   return squares;
 }
 
-float clip_factor(double norm, double clip) {
-  return static_cast<float>(std::min(1.0, clip / (norm + 1e-6)));
-}
-
 namespace {
 
-void keep_first_gradients(backend& ops, stage_unit& s, float scale, std::span<const tensor> gradients) {
+void keep_first_gradients(backend& ops, const stage_unit& s, float scale, std::span<const tensor> gradients,
+                          named_tensors& kept) {
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;
     auto plain = ops.to_plain(gradients[i]);
     auto copy = ops.allocate(dtype::f32, plain.dims(), memory_use::scratch);
     for (std::int64_t e = 0; e < plain.elements(); ++e)
       copy.data<float>()[e] = plain.data<float>()[e] * scale;
-    s.first_gradients[s.layers->parameters()[i].name] = std::move(copy);
+    kept[s.layers->parameters()[i].name] = std::move(copy);
   }
 }
 
 } // namespace
 
 void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_options& options,
-                    const update_order& order, std::span<const tensor> gradients) {
+                    const update_order& order, std::span<const tensor> gradients, stage_weights& owned, bool in_place) {
   const compute_times::watch timing(s.first_local().times.update);
-  if (order.keep_gradients) keep_first_gradients(ops, s, order.gradient_scale, gradients);
-  // Only this thread can make another handle of the newest version, so a count of one cannot change under us.
-  const bool in_place = s.weights.use_count() == 1;
-  std::atomic_thread_fence(std::memory_order_acquire); // readers on other streams are behind us
-  auto next = in_place ? s.weights : std::make_shared<weight_set>();
-  if (!in_place) next->tensors.resize(s.weights->tensors.size());
+  if (order.keep_gradients) keep_first_gradients(ops, s, order.gradient_scale, gradients, owned.first_gradients);
+  const auto newest = owned.newest;
+  auto next = in_place ? newest : std::make_shared<weight_set>();
+  if (!in_place) next->tensors.resize(newest->tensors.size());
   for (std::size_t i = 0; i < next->tensors.size(); ++i) {
-    const bool overwrite = in_place && s.weights->tensors[i].is_unique();
-    const tensor weight = s.weights->tensors[i];
+    const tensor weight = newest->tensors[i];
     if (!gradients[i]) { // nothing flowed back: the parameter stays as it is
       next->tensors[i] = weight;
       continue;
     }
     tensor target =
-        overwrite ? weight : ops.allocate(weight.type(), weight.dims(), memory_use::weights, weight.format());
+        in_place ? weight : ops.allocate(weight.type(), weight.dims(), memory_use::weights, weight.format());
     const auto& spec = s.layers->parameters()[i].spec;
     const bool decay = options.decay_norm_bias || !spec.norm_or_bias;
     const bool finite = p.step->step(ops, order.learning_rate, order.gradient_scale, decay, weight, gradients[i],
-                                     s.optimizer_states[i], target);
+                                     owned.optimizer_states[i], target);
     // A layer may swallow what is not finite (ReLU of NaN), so that no loss shows it; its gradients cannot.
     if (!finite && options.stop_on_nonfinite)
       throw error("[training] the weights are not finite after an update: stage " + std::to_string(s.index) +
                   ", parameter " + s.layers->parameters()[i].name + ", minibatch " +
-                  std::to_string(order.first_minibatch) + ", weight version " + std::to_string(s.weights->version + 1));
+                  std::to_string(order.first_minibatch) + ", weight version " + std::to_string(newest->version + 1));
     next->tensors[i] = std::move(target);
   }
-  next->version = s.weights->version + 1;
-  s.weights = std::move(next);
+  next->version = newest->version + 1;
+  owned.newest = std::move(next);
+}
+
+void compute_job(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r, stage_job& job,
+                 const std::function<void(int)>& layer_done) {
+  if (job.what == stage_job::kind::backward) {
+    job.outputs = compute_backward(ops, p, s, r, *job.states, std::move(job.inputs), *job.weights, *job.record,
+                                   *job.gradients, layer_done);
+    return;
+  }
+  auto result = job.what == stage_job::kind::forward
+                    ? compute_forward(ops, p, s, r, *job.states, std::move(job.inputs), job.labels, *job.record)
+                    : compute_evaluation(ops, p, s, std::move(job.inputs), job.labels, *job.weights, *job.states);
+  job.outputs = std::move(result.outputs);
+  job.metrics = result.metrics;
+  if (job.lets_go_of_weights) job.record->weights.reset();
 }
 
 } // namespace penstock::actors

@@ -81,7 +81,7 @@ void stage_tracer::computed(const stage_job& job) {
   r.minibatch = job.key.minibatch;
   r.microbatch = job.key.microbatch;
   r.version_read = job.version;
-  r.segment = static_cast<std::int32_t>(job.key.segment);
+  r.segment = static_cast<std::int32_t>(job.key.stretch);
   recorder_->record(r);
 }
 

@@ -1,7 +1,7 @@
 // What a stage replica writes into the trace.
 #pragma once
 
-#include "actors/stage_job.hpp"
+#include "actors/core/stage_job.hpp"
 #include "actors/trace/recorder.hpp"
 #include "planner/worker_cursor.hpp"
 
@@ -14,6 +14,7 @@ public:
   stage_tracer(trace_recorder* recorder, int stage, int replica)
       : recorder_(recorder), stage_(static_cast<std::int16_t>(stage)), replica_(static_cast<std::int16_t>(replica)) {}
 
+  bool is_on() const { return recorder_ != nullptr; }
   void begin_segment(std::int64_t segment) { segment_ = static_cast<std::int32_t>(segment); }
   /// The replica has nothing to run from now on; a wait for the same reason goes on.
   void wait_begins(const planner::blocked_action& blocked, std::int64_t first_minibatch, bool replicated);

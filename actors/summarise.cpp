@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 // Times are the first replica's, memory the largest replica's.
-json report_of(stage_unit& s, bool is_owner) {
+json report_of(const stage_unit& s, const stage_measures& m, bool is_owner) {
   std::int64_t peak_weights = 0;
   std::int64_t peak = 0;
   for (const int r : s.local) {
@@ -22,19 +22,15 @@ json report_of(stage_unit& s, bool is_owner) {
     peak_weights = std::max(peak_weights, usage.peak(memory_use::weights));
     peak = std::max(peak, usage.total_peak_bytes);
   }
-  std::int64_t bytes = 0;
-  for (const auto& w : s.weights->tensors)
-    bytes += static_cast<std::int64_t>(w.bytes());
-  const auto& times = s.first_local().times;
   return {{"stage", s.index},
           {"owner", is_owner},
-          {"updates", s.weights->version},
-          {"weight_bytes", bytes},
+          {"updates", m.updates},
+          {"weight_bytes", m.weight_bytes},
           {"peak_weights", peak_weights},
           {"peak", peak},
-          {"forward", times.forward.median_seconds()},
-          {"backward", times.backward.median_seconds()},
-          {"update", times.update.median_seconds()}};
+          {"forward", m.forward_seconds},
+          {"backward", m.backward_seconds},
+          {"update", m.update_seconds}};
 }
 
 void merge(const json& from, std::vector<stage_report>& stages) {
@@ -51,11 +47,12 @@ void merge(const json& from, std::vector<stage_report>& stages) {
 
 } // namespace
 
-void report_stages(pipeline& p, const job* ranks, std::vector<stage_report>& stages) {
-  json here = json::array();
-  for (auto& s : p.stages)
-    if (s.is_local()) here.push_back(report_of(s, p.where.owner(s.index) == p.rank));
-  std::vector<std::string> all{here.dump()};
+void report_stages(const pipeline& p, const std::map<int, stage_measures>& here, const job* ranks,
+                   std::vector<stage_report>& stages) {
+  json reports = json::array();
+  for (const auto& s : p.stages)
+    if (s.is_local()) reports.push_back(report_of(s, here.at(s.index), p.where.owner(s.index) == p.rank));
+  std::vector<std::string> all{reports.dump()};
   if (ranks != nullptr) all = ranks->control.all_gather("stage reports", all.front(), ranks->patience);
   for (const auto& text : all)
     for (const auto& report : json::parse(text))

@@ -1,7 +1,6 @@
 // The whole run: stretches of training between drains, evaluations, checkpoints, and the summary.
 #include "actors/trainer.hpp"
 
-#include "actors/check_state.hpp"
 #include "actors/checkpoint_writer.hpp"
 #include "actors/digest.hpp"
 #include "actors/policy/settle_plan.hpp"
@@ -75,7 +74,13 @@ private:
   void evaluate();
   void checkpoint();
   void finish();
-  void summarise();
+  struct results {
+    std::unique_ptr<memory_pool> pool = std::make_unique<memory_pool>();
+    std::vector<stage_snapshot> stages; // on rank 0
+    named_tensors first_gradients;      // on rank 0, where they are asked for
+  };
+  results gather();
+  void summarise(const results& all);
   void agree();
   void begin_training();
   void doing(const std::string& what, run_part part = run_part::saving);
@@ -181,7 +186,6 @@ void training_run::load() {
           require_finite(t, "[checkpoint] " + o.checkpoint.string() + ": tensor " + name);
     take_position(saved.at);
     load_snapshots(*parts_, spread_snapshots(std::move(saved.stages), *parts_, transfers_.get(), pool), o.checkpoint);
-    if (o.stop_on_nonfinite) require_finite_state(*parts_, "as " + o.checkpoint.string() + " has it");
     observer_.on_note("resumed after step " + std::to_string(done_) + " from " + o.checkpoint.string());
     if (is_first()) name_changes(saved.at);
   } else if (!o.weights.empty()) {
@@ -232,11 +236,11 @@ void training_run::name_changes(const checkpoint_position& before) {
 void training_run::train_stretches() {
   while (done_ < plan_.drains.total && !stopping_) {
     const auto end = plan_.drains.next(done_);
-    const auto segment = static_cast<std::int64_t>(summary_.drains.size());
+    const auto stretch = static_cast<std::int64_t>(summary_.drains.size());
     doing("training", run_part::training);
-    done_ += executor_->train(plan_segment(plan_, segment, done_, end - done_));
+    done_ += executor_->train(plan_stretch(plan_, stretch, done_, end - done_));
     summary_.drains.push_back(done_);
-    if (plan_.options.stop_on_nonfinite) require_finite_state(*parts_, "after " + std::to_string(done_) + " steps");
+    if (plan_.options.stop_on_nonfinite) executor_->require_finite("after " + std::to_string(done_) + " steps");
     if (done_ != end && !plan_.dealing.synchronous && plan_.dealing.source_credit() > 1)
       observer_.on_note("the pipeline drained after step " + std::to_string(done_) + ", on request: under " +
                         plan_.plan->schedule + " the weights are from here on those of a run that drains there");
@@ -257,8 +261,8 @@ void training_run::evaluate() {
   if (inputs_.test == nullptr) return;
   const auto begin = std::chrono::steady_clock::now();
   doing("evaluating", plan_.options.eval_only ? run_part::nothing_to_lose : run_part::evaluating);
-  const auto metrics =
-      executor_->evaluate(*inputs_.test, plan_.options.eval_batch, shared_mean_states(*parts_, transfers_.get()));
+  const auto states = shared_mean_states(*parts_, executor_->collect(copy_of::statistics), transfers_.get());
+  const auto metrics = executor_->evaluate(*inputs_.test, plan_.options.eval_batch, states);
   agree();
   if (!metrics) {
     check(stopping_, "an evaluation was given up though nobody asked for that");
@@ -282,7 +286,7 @@ void training_run::checkpoint() {
   if (plan_.options.checkpoint.empty() || plan_.options.eval_only || checkpointed_at_ == done_) return;
   doing("gathering a checkpoint of step " + std::to_string(done_));
   memory_pool pool;
-  auto all = collect_snapshots(*parts_, transfers_.get(), pool);
+  auto all = collect_snapshots(*parts_, executor_->collect(copy_of::everything), transfers_.get(), pool);
   checkpointed_at_ = done_;
   if (writer_) writer_->start(std::move(all), position());
 }
@@ -298,29 +302,38 @@ void training_run::finish() {
   summary_.end = stopping_ ? run_end::interrupted : run_end::finished;
 }
 
-void training_run::summarise() {
+// While the owners are still there.
+training_run::results training_run::gather() {
+  doing("gathering the weights");
+  report_stages(*parts_, executor_->measure(), inputs_.ranks, summary_.stages);
+  results all;
+  const auto& o = plan_.options;
+  all.stages = collect_snapshots(*parts_, executor_->collect(copy_of::everything), transfers_.get(), *all.pool);
+  if (!o.save_gradients.empty() && !o.eval_only)
+    all.first_gradients =
+        collect_first_gradients(*parts_, executor_->collect(copy_of::first_gradients), transfers_.get(), *all.pool);
+  return all;
+}
+
+void training_run::summarise(const results& all) {
   summary_.steps = done_;
   summary_.resumed_after = resumed_;
   summary_.total_steps = plan_.drains.total;
   summary_.samples_per_s = steps_.samples_per_s();
   summary_.steady_samples_per_s = steps_.steady_samples_per_s();
   summary_.step_seconds = steps_.step_seconds();
-  doing("gathering the weights");
-  report_stages(*parts_, inputs_.ranks, summary_.stages);
+  if (!is_first()) return;
   const auto& o = plan_.options;
   memory_pool pool;
-  const auto all = collect_snapshots(*parts_, transfers_.get(), pool);
-  const bool keeps_gradients = !o.save_gradients.empty() && !o.eval_only;
-  const auto gradients = keeps_gradients ? collect_first_gradients(*parts_, transfers_.get(), pool) : named_tensors{};
-  if (!is_first()) return;
   doing("hashing the weights");
-  summary_.weights_sha256 = sha256_of(weights_of(all));
-  auto states = optimizer_state_of(all);
-  states.merge(states_of(all, inputs_.net, pool));
+  summary_.weights_sha256 = sha256_of(weights_of(all.stages));
+  auto states = optimizer_state_of(all.stages);
+  states.merge(states_of(all.stages, inputs_.net, pool));
   summary_.state_sha256 = sha256_of(states);
+  const bool keeps_gradients = !o.save_gradients.empty() && !o.eval_only;
   if (keeps_gradients || !o.save_weights.empty()) doing("writing the weights");
-  if (keeps_gradients) write_safetensors(o.save_gradients, gradients, {{"format", "pt"}});
-  if (!o.save_weights.empty()) save_weights(all, inputs_.net, o.save_weights);
+  if (keeps_gradients) write_safetensors(o.save_gradients, all.first_gradients, {{"format", "pt"}});
+  if (!o.save_weights.empty()) save_weights(all.stages, inputs_.net, o.save_weights);
 }
 
 run_summary training_run::run() {
@@ -333,12 +346,14 @@ run_summary training_run::run() {
     trace_ = std::make_unique<trace_files>(o.trace, std::move(header), inputs_.ranks);
     services_->trace = &trace_->recorder();
   }
-  observer_.on_start(summary_, plan_.drains.total);
   executor_ = o.executor == executor_kind::oracle ? make_oracle_executor(*services_) : make_actors_executor(*services_);
+  if (o.resume && o.stop_on_nonfinite) executor_->require_finite("as " + o.checkpoint.string() + " has it");
+  observer_.on_start(summary_, plan_.drains.total);
   begin_training();
   if (!o.eval_only) train_stretches();
   finish();
   if (o.eval_only && !summary_.evaluation && stopping_) throw run_stopped();
+  const auto all = gather();
   executor_.reset();
   if (trace_) {
     doing("finishing the trace");
@@ -346,7 +361,7 @@ run_summary training_run::run() {
     summary_.trace_dropped = closed.dropped;
     summary_.trace_failure = closed.failure;
   }
-  summarise();
+  summarise(all);
   summary_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return std::move(summary_);
 }
@@ -367,7 +382,7 @@ std::optional<transport::job_failure> tell_others(const job& ranks, const std::s
 
 run_summary plan_run(const planner::plan_ptr& plan, const run_options& options, const run_inputs& inputs) {
   const auto resolved = resolve_run(plan, options, inputs);
-  plan_segment(resolved, 0, 0,
+  plan_stretch(resolved, 0, 0,
                std::min<std::int64_t>(resolved.drains.next(0), 64)); // the checker's word, on a short run
   return describe(resolved, *inputs.net);
 }

@@ -184,7 +184,8 @@ void load_partial(pipeline& p, const std::vector<stage_snapshot>& given) {
   for (auto& s : p.stages) {
     if (!s.is_local()) continue;
     memory_pool pool;
-    auto weights = plain_weights(s, pool);
+    named_tensors weights;
+    s.update_stream().run([&](backend& ops) { weights = plain_weights(ops, *s.layers, s.owned, pool); });
     for (auto& [name, t] : weights)
       if (const auto it = found.find("weights/" + name); it != found.end()) t = it->second;
     load_weights(s, weights);

@@ -1,10 +1,12 @@
 // Who is here, who is elsewhere, and who talks to whom.
 #include "actors/wiring.hpp"
 
+#include "actors/optimizer_actor.hpp"
 #include "actors/ranks/job.hpp"
 #include "actors/ranks/link_actor.hpp"
-#include "actors/update_actors.hpp"
 #include "kernels/check.hpp"
+
+#include <utility>
 
 namespace penstock::actors {
 
@@ -13,8 +15,8 @@ namespace {
 class wirer {
 public:
   wirer(caf::actor_system& system, const context_ptr& context, const planner::schedule& dealing,
-        const caf::actor& coordinator, gate* incoming)
-      : system_(system), context_(context), dealing_(dealing), coordinator_(coordinator), gate_(incoming),
+        const caf::actor& coordinator, gate* incoming, const std::function<void(const caf::actor&)>& made)
+      : system_(system), context_(context), dealing_(dealing), coordinator_(coordinator), gate_(incoming), made_(made),
         parts_(context->services.parts) {}
 
   wired_actors wire() {
@@ -34,6 +36,12 @@ private:
     if (gate_ != nullptr) gate_->admit(who, actor, pool);
   }
 
+  /// Of every actor made here.
+  void name(const caf::actor& made, std::string what) {
+    all_.names[made->address()] = std::move(what);
+    made_(made);
+  }
+  stage_place place_of(const stage_unit& s, int replica, bool sends_buckets) const;
   void spawn_ends();
   void spawn_stage_parts(stage_unit& s);
   void find_optimizers();
@@ -48,20 +56,27 @@ private:
   const planner::schedule& dealing_;
   const caf::actor& coordinator_;
   gate* gate_;
+  const std::function<void(const caf::actor&)>& made_;
   pipeline& parts_;
   wired_actors all_;
 };
 
 void wirer::spawn_ends() {
-  all_.source_ranks = static_cast<int>(parts_.where.hosts(0).size());
-  if (parts_.stages.front().is_local()) {
-    all_.source = spawn_source(system_, context_);
+  const int loaders = std::max(1, context_->services.options.loader_threads);
+  if (const auto& first = parts_.stages.front(); first.is_local()) {
+    all_.source =
+        spawn_source(system_, context_,
+                     {.replicas = static_cast<int>(first.replicas.size()), .local = first.local, .ahead = 2 * loaders});
+    name(all_.source, "the source");
     admit({address::part::source, 0, 0}, all_.source);
-    for (int i = 0; i < std::max(1, context_->services.options.loader_threads); ++i)
+    for (int i = 0; i < loaders; ++i) {
       all_.loaders.push_back(spawn_loader(system_, context_, all_.source));
+      name(all_.loaders.back(), "a loader");
+    }
   }
   if (is_here(0)) {
     all_.metrics = spawn_metrics(system_, context_);
+    name(all_.metrics, "metrics");
     admit({address::part::metrics, 0, 0}, all_.metrics);
     admit({address::part::coordinator, 0, 0}, coordinator_);
     all_.clipper = coordinator_;
@@ -70,28 +85,47 @@ void wirer::spawn_ends() {
   }
 }
 
+stage_place wirer::place_of(const stage_unit& s, int replica, bool sends_buckets) const {
+  const auto& o = context_->services.options;
+  return {.stage = s.index,
+          .replica = replica,
+          .replicas = static_cast<int>(s.replicas.size()),
+          .is_first = s.is_first,
+          .is_last = s.is_last,
+          .recomputes = s.recomputes,
+          .sends_buckets = sends_buckets,
+          .stops_on_nonfinite = o.stop_on_nonfinite,
+          .seed = o.seed,
+          .source_credit = dealing_.source_credit(),
+          .layers = s.layers};
+}
+
+// What a stage has learnt so far moves to its owners.
 void wirer::spawn_stage_parts(stage_unit& s) {
   auto& replicas = all_.stages.emplace_back();
   std::vector<stage_actor> local;
+  std::shared_ptr<const bucket_plan> buckets;
+  if (s.is_local() && parts_.where.hosts(s.index).size() > 1)
+    buckets = std::make_shared<const bucket_plan>(plan_buckets(*s.layers, s.owned.newest->tensors));
   for (int r = 0; r < static_cast<int>(s.replicas.size()); ++r) {
     const address here{address::part::replica, s.index, r};
     if (!is_here(parts_.where.host(s.index, r))) {
       replicas.push_back(caf::actor_cast<stage_actor>(link(parts_.where.host(s.index, r), here)));
       continue;
     }
-    replicas.push_back(spawn_stage(system_, context_, s.index, r));
+    auto& own = s.replicas[static_cast<std::size_t>(r)];
+    const auto place = place_of(s, r, buckets != nullptr);
+    replicas.push_back(spawn_stage(system_, context_, place, std::exchange(own.states, {}), buckets));
     local.push_back(replicas.back());
     all_.local_stages.push_back(caf::actor_cast<caf::actor>(replicas.back()));
-    admit(here, all_.local_stages.back(), &s.replicas[static_cast<std::size_t>(r)].memory->memory());
+    name(all_.local_stages.back(), penstock::actors::name_of(place));
+    admit(here, all_.local_stages.back(), &own.memory->memory());
   }
-  all_.groups.emplace_back();
   all_.optimizers.emplace_back();
   if (local.empty()) return;
-  all_.optimizers.back() = spawn_optimizer(system_, context_, s.index);
+  all_.optimizers.back() = spawn_optimizer(system_, context_, s.index, std::exchange(s.owned, {}), buckets);
+  name(all_.optimizers.back(), "optimizer of stage " + std::to_string(s.index));
   admit({address::part::optimizer, s.index, 0}, all_.optimizers.back());
-  all_.groups.back() = parts_.where.hosts(s.index).size() > 1
-                           ? spawn_rank_group(system_, context_, s.index, all_.optimizers.back())
-                           : spawn_replica_group(system_, context_, s.index, all_.optimizers.back());
   caf::anon_send(all_.optimizers.back(), connect_optimizer_msg{local, all_.clipper});
 }
 
@@ -124,6 +158,7 @@ neighbour_side wirer::layer_actor_side(const layer_actor_factory& factory, int s
   if (is_here(rank)) {
     between = factory.spawn(system_, {before, behind});
     all_.layer_actors.push_back(caf::actor_cast<caf::actor>(between));
+    name(all_.layer_actors.back(), "the layer actor after " + factory.after_layer());
     admit(here, all_.layer_actors.back());
   } else {
     between = caf::actor_cast<neighbour_actor>(link(rank, here));
@@ -163,35 +198,32 @@ void wirer::connect() {
   for (const auto& s : parts_.stages)
     for (const int r : s.local) {
       const auto i = static_cast<std::size_t>(s.index);
-      caf::anon_send(
-          all_.stages[i][static_cast<std::size_t>(r)],
-          connect_stage_msg{left[i], right[i], from, first.deal, metrics, all_.groups[i], dealing_.source_credit()});
+      caf::anon_send(all_.stages[i][static_cast<std::size_t>(r)],
+                     connect_stage_msg{left[i], right[i], from, first.deal, metrics, all_.optimizers[i]});
     }
   if (all_.source)
-    caf::anon_send(all_.source, connect_source_msg{first, parts_.stages.front().local, all_.stages.back(),
-                                                   side_of(n - 1).deal, all_.loaders});
+    caf::anon_send(all_.source, connect_source_msg{first, all_.stages.back(), side_of(n - 1).deal, all_.loaders});
 }
 
 } // namespace
 
-std::size_t wired_actors::parts() const {
-  std::size_t count = local_stages.size() + (source ? 1 : 0) + (metrics ? 1 : 0);
-  for (const auto& o : optimizers)
-    count += o ? 1 : 0;
-  return count;
+std::string wired_actors::name_of(const caf::actor_addr& who) const {
+  const auto found = names.find(who);
+  return found == names.end() ? std::string() : found->second;
 }
 
 std::vector<caf::actor> wired_actors::everyone() const {
   std::vector<caf::actor> all{source, metrics};
-  for (const auto* some : {&loaders, &groups, &optimizers, &local_stages, &layer_actors})
+  for (const auto* some : {&loaders, &optimizers, &local_stages, &layer_actors})
     all.insert(all.end(), some->begin(), some->end());
   std::erase_if(all, [](const caf::actor& a) { return !a; });
   return all;
 }
 
 wired_actors wire_actors(caf::actor_system& system, const context_ptr& context, const planner::schedule& dealing,
-                         const caf::actor& coordinator, gate* incoming) {
-  return wirer(system, context, dealing, coordinator, incoming).wire();
+                         const caf::actor& coordinator, gate* incoming,
+                         const std::function<void(const caf::actor&)>& made) {
+  return wirer(system, context, dealing, coordinator, incoming, made).wire();
 }
 
 } // namespace penstock::actors

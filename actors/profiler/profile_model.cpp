@@ -83,7 +83,7 @@ public:
   profiled_worker(pipeline& parts, std::size_t index, std::int64_t samples, const run_options& run,
                   const std::function<bool()>& should_stop)
       : should_stop_(should_stop), parts_(parts), stage_(parts.stages.front()), replica_(stage_.replicas[index]),
-        run_(run), samples_(samples), weights_(stage_.weights), of_layers_(parts.net->layers().size(), 0) {}
+        run_(run), samples_(samples), weights_(stage_.owned.newest), of_layers_(parts.net->layers().size(), 0) {}
 
   void make_inputs() {
     auto dims = parts_.net->value(parts_.net->input()).spec.dims;
@@ -110,7 +110,7 @@ public:
     replica_.observe = nullptr;
     if (!updates) return;
     const auto begin = clock::now();
-    compute_update(ops, parts_, stage_, run_, {.learning_rate = 0}, gradients);
+    compute_update(ops, parts_, stage_, run_, {.learning_rate = 0}, gradients, stage_.owned, false);
     if (times) times->update.push_back(seconds_since(begin));
   }
 
@@ -130,11 +130,11 @@ private:
     record.weights = weights_;
     std::fill(of_layers_.begin(), of_layers_.end(), 0.0);
     auto begin = clock::now();
-    compute_forward(ops, parts_, stage_, replica_, {input_}, labels_, record);
+    compute_forward(ops, parts_, stage_, replica_, replica_.states, {input_}, labels_, record);
     if (times) times->forward.add(of_layers_, seconds_since(begin));
     std::fill(of_layers_.begin(), of_layers_.end(), 0.0);
     begin = clock::now();
-    compute_backward(ops, parts_, stage_, replica_, {}, *weights_, record, gradients);
+    compute_backward(ops, parts_, stage_, replica_, replica_.states, {}, *weights_, record, gradients);
     if (backward) backward->add(of_layers_, seconds_since(begin));
   }
 
@@ -247,7 +247,7 @@ void describe(planner::profile& p, const pipeline& parts, const profile_options&
   }
   for (std::size_t i = 0; i < stage.layers->parameters().size(); ++i)
     p.layers[static_cast<std::size_t>(stage.layers->parameters()[i].layer)].weight_bytes +=
-        static_cast<double>(stage.weights->tensors[i].bytes());
+        static_cast<double>(stage.owned.newest->tensors[i].bytes());
 }
 
 // Measures with one number of workers.

@@ -123,9 +123,9 @@ double time_steps(const planner::plan_ptr& plan, run_options options, const std:
   stop_watch watch(how, control, steps_to_settle(run));
   step_log steps(watch, run.options.lr, run.plan->microbatches, run.drains.per_epoch, run.drains.total);
   run_services services{*run.plan, run.options, *parts, inputs, watch, control, steps};
-  // Segments of the training that follows begin with 0; what is said late about this one finds nobody.
-  const auto segment = (std::int64_t{1} << 40) + how.number;
-  make_actors_executor(services)->train(plan_segment(run, segment, 0, run.drains.total));
+  // Stretches of the training that follows begin with 0; what is said late about this one finds nobody.
+  const auto stretch = (std::int64_t{1} << 40) + how.number;
+  make_actors_executor(services)->train(plan_stretch(run, stretch, 0, run.drains.total));
   return watch.seconds_of_a_step();
 }
 

@@ -75,12 +75,12 @@ void gate::admit(const address& who, caf::actor actor, memory_pool* pool) {
   residents_[who] = {std::move(actor), pool};
 }
 
-void gate::open(std::int64_t segment) {
+void gate::open(std::int64_t stretch) {
   const std::lock_guard lock(mutex_);
-  open_ = segment;
+  open_ = stretch;
   std::vector<arrival> still;
   for (auto& a : waiting_) {
-    if (segment_of(a.message) == segment)
+    if (stretch_of(a.message) == stretch)
       std::visit([to = resident_for(a)](auto& m) { caf::anon_send(to, std::move(m)); }, a.message);
     else
       still.push_back(std::move(a));
@@ -123,7 +123,7 @@ void gate::pass(arrival a) {
   caf::actor to;
   {
     const std::lock_guard lock(mutex_);
-    if (open_ != segment_of(a.message)) return waiting_.push_back(std::move(a));
+    if (open_ != stretch_of(a.message)) return waiting_.push_back(std::move(a));
     to = resident_for(a);
   }
   // Only replicas are known never to wait in a handler: a layer actor is the user's, and the network has others to

@@ -31,32 +31,27 @@ std::string state_name(int replica, const std::string& name) {
   return state_prefix + std::to_string(replica) + "/" + name;
 }
 
-named_tensors states_here(const stage_unit& s, memory_pool& pool) {
+named_tensors states_here(const stage_copy& here) {
   named_tensors states;
-  for (const int r : s.local)
-    for (std::size_t i = 0; i < s.layers->states().size(); ++i) {
-      const auto& state = s.replicas[static_cast<std::size_t>(r)].states[i];
-      auto copy = tensor::allocate(pool, state.type(), state.dims(), memory_use::scratch);
-      std::copy_n(state.raw(), state.bytes(), copy.raw());
-      states[state_name(r, s.layers->states()[i].name)] = std::move(copy);
-    }
+  for (const auto& [replica, of_one] : here.states)
+    for (const auto& [name, t] : of_one)
+      states[state_name(replica, name)] = t;
   return states;
 }
 
 // What this rank has of a stage: its replicas' states, and the rest where it speaks for the stage.
-stage_snapshot snapshot_here(pipeline& p, stage_unit& s, memory_pool& pool) {
+stage_snapshot snapshot_here(const pipeline& p, const stage_unit& s, const stage_copy& here) {
   stage_snapshot shot;
   shot.first_layer = s.layers->whole().layers()[static_cast<std::size_t>(s.layers->first())].name;
   shot.layers = s.layers->last() - s.layers->first();
   shot.replicas = s.replicas.size();
-  shot.tensors = states_here(s, pool);
+  shot.tensors = states_here(here);
   if (p.where.owner(s.index) != p.rank) return shot;
-  shot.version = s.weights->version;
-  for (std::size_t i = 0; i < s.optimizer_states.size(); ++i)
-    shot.optimizer_steps[s.layers->parameters()[i].name] = s.optimizer_states[i].step;
-  for (auto& [name, t] : plain_weights(s, pool))
+  shot.version = here.version;
+  shot.optimizer_steps = here.optimizer_steps;
+  for (const auto& [name, t] : here.weights)
     shot.tensors[weights_prefix + name] = t;
-  for (auto& [name, t] : plain_optimizer_state(p, s, pool))
+  for (const auto& [name, t] : here.optimizer_state)
     shot.tensors[optimizer_prefix + name] = t;
   return shot;
 }
@@ -131,14 +126,15 @@ named_tensors with_prefix(const std::vector<stage_snapshot>& all, const std::str
 
 } // namespace
 
-std::vector<stage_snapshot> collect_snapshots(pipeline& p, bundle_transfers* transfers, memory_pool& pool) {
+std::vector<stage_snapshot> collect_snapshots(const pipeline& p, std::map<int, stage_copy> here,
+                                              bundle_transfers* transfers, memory_pool& pool) {
   std::vector<stage_snapshot> all;
-  for (auto& s : p.stages) {
+  for (const auto& s : p.stages) {
     stage_snapshot whole;
     for (const int host : p.where.hosts(s.index)) {
       stage_snapshot shot;
       if (host == p.rank) {
-        shot = snapshot_here(p, s, pool);
+        shot = snapshot_here(p, s, here[s.index]);
         if (p.rank != 0) transfers->send(0, {text_of(shot).dump(), std::move(shot.tensors)});
       } else if (p.rank == 0) {
         auto b = transfers->receive(host, pool);
@@ -196,27 +192,29 @@ named_tensors states_of(const std::vector<stage_snapshot>& all, std::shared_ptr<
   return means;
 }
 
-named_tensors collect_first_gradients(pipeline& p, bundle_transfers* transfers, memory_pool& pool) {
+named_tensors collect_first_gradients(const pipeline& p, std::map<int, stage_copy> here, bundle_transfers* transfers,
+                                      memory_pool& pool) {
   named_tensors all;
-  for (auto& s : p.stages) {
+  for (const auto& s : p.stages) {
     const int owner = p.where.owner(s.index);
     if (owner == p.rank && p.rank != 0)
-      transfers->send(0, {"", s.first_gradients});
+      transfers->send(0, {"", here[s.index].first_gradients});
     else if (p.rank == 0)
-      all.merge(owner == 0 ? named_tensors(s.first_gradients) : transfers->receive(owner, pool).tensors);
+      all.merge(owner == 0 ? std::move(here[s.index].first_gradients) : transfers->receive(owner, pool).tensors);
   }
   return all;
 }
 
-std::vector<std::vector<tensor>> shared_mean_states(pipeline& p, bundle_transfers* transfers) {
+std::vector<std::vector<tensor>> shared_mean_states(const pipeline& p, const std::map<int, stage_copy>& copies,
+                                                    bundle_transfers* transfers) {
   memory_pool pool;
   std::vector<std::vector<tensor>> all;
-  for (auto& s : p.stages) {
+  for (const auto& s : p.stages) {
     auto& means = all.emplace_back();
     const auto hosts = p.where.hosts(s.index);
     const int owner = hosts.front();
     if (s.layers->states().empty() || !s.is_local()) continue;
-    auto here = states_here(s, pool);
+    auto here = states_here(copies.at(s.index));
     if (p.rank != owner) {
       transfers->send(owner, {"", std::move(here)});
       auto b = transfers->receive(owner, pool);

@@ -2,8 +2,8 @@
 // and hashes. It does not depend on the plan.
 #pragma once
 
+#include "actors/executor.hpp"
 #include "actors/ranks/bundle.hpp"
-#include "actors/pipeline.hpp"
 
 namespace penstock::actors {
 
@@ -16,9 +16,10 @@ struct stage_snapshot {
   named_tensors tensors; ///< "weights/NAME", "optimizer/NAME.momentum", "state/REPLICA/NAME"
 };
 
-/// The stages in order, on rank 0; nothing on the others, which send what they host. `transfers` null: one process.
-/// The pipeline must be at rest.
-std::vector<stage_snapshot> collect_snapshots(pipeline& p, bundle_transfers* transfers, memory_pool& pool);
+/// The stages in order, on rank 0; nothing on the others, which send what they host. `here`: what the owners on this
+/// rank have, by stage. `transfers` null: one process.
+std::vector<stage_snapshot> collect_snapshots(const pipeline& p, std::map<int, stage_copy> here,
+                                              bundle_transfers* transfers, memory_pool& pool);
 
 /// Rank 0 sends each rank what concerns its layers, of snapshots that may come from another plan; returns that part.
 std::vector<stage_snapshot> spread_snapshots(std::vector<stage_snapshot> all, const pipeline& p,
@@ -31,10 +32,12 @@ named_tensors states_of(const std::vector<stage_snapshot>& all, std::shared_ptr<
 named_tensors optimizer_state_of(const std::vector<stage_snapshot>& all);
 
 /// Gradients of the run's first update, plain, by parameter name; on rank 0, the others send theirs.
-named_tensors collect_first_gradients(pipeline& p, bundle_transfers* transfers, memory_pool& pool);
+named_tensors collect_first_gradients(const pipeline& p, std::map<int, stage_copy> here, bundle_transfers* transfers,
+                                      memory_pool& pool);
 
 /// Every stage's BatchNorm statistics for evaluation, in the order of segment::states(): the mean over all replicas.
 /// Empty for stages that this rank does not host.
-std::vector<std::vector<tensor>> shared_mean_states(pipeline& p, bundle_transfers* transfers);
+std::vector<std::vector<tensor>> shared_mean_states(const pipeline& p, const std::map<int, stage_copy>& here,
+                                                    bundle_transfers* transfers);
 
 } // namespace penstock::actors

@@ -93,7 +93,8 @@ tensor get_tensor(header_reader& r, const std::vector<part>& parts, std::size_t&
   const auto& p = parts[next++];
   if (!layout.empty()) return {type, std::move(dims), p.storage, std::make_shared<wire_format>(p.size, layout)};
   if (!has_bytes(dims, type, p.size))
-    throw error("[message] a tensor of " + penstock::to_string(dims) + " came with " + std::to_string(p.size) + " bytes");
+    throw error("[message] a tensor of " + penstock::to_string(dims) + " came with " + std::to_string(p.size) +
+                " bytes");
   return {type, std::move(dims), p.storage};
 }
 
@@ -138,7 +139,7 @@ struct body_writer {
   }
   void operator()(const credit_msg& m) const { w.put(m.key); }
   void operator()(const norm_msg& m) const {
-    w.put(m.segment);
+    w.put(m.stretch);
     w.put(m.stage);
     w.put(m.group);
     w.put(static_cast<std::uint32_t>(m.squares.size()));
@@ -179,7 +180,7 @@ wire_message read_body(std::size_t kind, header_reader& r, const std::vector<par
     return credit_msg{r.get<message_key>()};
   case 5: {
     norm_msg m;
-    m.segment = r.get<std::int64_t>();
+    m.stretch = r.get<std::int64_t>();
     m.stage = r.get<int>();
     m.group = r.get<std::int64_t>();
     m.squares.resize(r.get<std::uint32_t>() & 0xFFFFFU); // a million parameters are more than any stage has
@@ -257,13 +258,13 @@ arrival decode(const transport::message& m) {
   return a;
 }
 
-std::int64_t segment_of(const wire_message& m) {
+std::int64_t stretch_of(const wire_message& m) {
   return std::visit(
       [](const auto& one) {
         if constexpr (requires { one.key; })
-          return one.key.segment;
+          return one.key.stretch;
         else
-          return one.segment;
+          return one.stretch;
       },
       m);
 }

@@ -18,8 +18,7 @@ struct address {
 };
 std::string to_string(const address& a); ///< "stage 1 replica 0", "the metrics"
 
-using wire_message =
-    std::variant<activation_msg, gradient_msg, labels_msg, loss_msg, credit_msg, norm_msg, clip_msg>;
+using wire_message = std::variant<activation_msg, gradient_msg, labels_msg, loss_msg, credit_msg, norm_msg, clip_msg>;
 
 /// The tensors' own buffers go along: nothing is copied.
 transport::message encode(const address& to, const wire_message& m);
@@ -31,12 +30,12 @@ struct arrival {
   address to;
   wire_message message;
 };
-/// Tensors keep the layout that they were sent in, under a wire_format where it is not plain. Throws penstock::error for a
-/// header that is cut short, or tensors whose bytes are not what their shape needs.
+/// Tensors keep the layout that they were sent in, under a wire_format where it is not plain. Throws penstock::error
+/// for a header that is cut short, or tensors whose bytes are not what their shape needs.
 arrival decode(const transport::message& m);
 
-/// The stretch that a message belongs to: training segments from 0, evaluations below.
-std::int64_t segment_of(const wire_message& m);
+/// The stretch that a message belongs to: training from 0, evaluations below.
+std::int64_t stretch_of(const wire_message& m);
 
 /// A layout that another process named. Only adopt_layout makes it usable for computing.
 class wire_format final : public tensor_format {

@@ -229,6 +229,43 @@ TEST(LayerActor, IsRefusedByTheOracleAndWhereNoStageEnds) {
   EXPECT_THAT([&] { train_tiny(o, extras); }, ThrowsMessage<usage_error>(HasSubstr("no stage ends there")));
 }
 
+// Ends by itself, at one moment or another.
+class dying_actor : public actors::layer_actor_factory {
+public:
+  enum class moment { made, started, asked, quits };
+  explicit dying_actor(moment when) : when_(when) {}
+  std::string after_layer() const override { return "fc1"; }
+  actors::neighbour_actor spawn(caf::actor_system& system, const actors::layer_actor_neighbours&) const override {
+    if (when_ == moment::made) throw std::runtime_error("it was not made");
+    return system.spawn(
+        [when = when_](actors::neighbour_actor::pointer self) -> actors::neighbour_actor::behavior_type {
+          if (when == moment::started) throw std::runtime_error("it did not start");
+          return {[=](const actors::activation_msg&) {
+                    if (when == moment::asked) throw std::runtime_error("it broke");
+                    self->quit();
+                  },
+                  [](const actors::gradient_msg&) {}};
+        });
+  }
+
+private:
+  moment when_;
+};
+
+TEST(LayerActor, OneThatDiesIsTheFirstCauseAtOnce) {
+  auto o = options_with_stages(2);
+  o.cuts = {2};
+  o.stall_seconds = 300; // no watchdog is needed
+  const auto dies = [&](dying_actor::moment when) {
+    train_tiny(
+        o, {.layer_actors = {std::make_shared<dying_actor>(when)}, .net = network_with(faulty_layer::fault::none, 0)});
+  };
+  EXPECT_THAT([&] { dies(dying_actor::moment::made); }, ThrowsMessage<error>(HasSubstr("it was not made")));
+  for (const auto when : {dying_actor::moment::started, dying_actor::moment::asked, dying_actor::moment::quits})
+    EXPECT_THAT([&] { dies(when); }, ThrowsMessage<error>(AllOf(HasSubstr("[the layer actor after fc1]"),
+                                                                HasSubstr("ended though the run goes on"))));
+}
+
 // -- refusals before anything runs ---------------------------------------------------------
 
 TEST(Refusals, NameWhatWasFoundAndWhatWasWanted) {

@@ -1,7 +1,7 @@
 // A run in several ranks has the same bits as in one process, whatever the schedule, the replicas and the ranks.
 #include "actors/layer_actor.hpp"
 #include "actors/ranks/job.hpp"
-#include "actors/ranks/note.hpp"
+#include "actors/ranks/note_text.hpp"
 #include "kernels/check.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_training.hpp"

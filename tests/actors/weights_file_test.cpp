@@ -1,5 +1,7 @@
 // Weights files against a pipeline: what fits, what is told, and that nothing is half-loaded.
 #include "actors/digest.hpp"
+#include "actors/ranks/stage_snapshot.hpp"
+#include "actors/stage_copies.hpp"
 #include "actors/weights_file.hpp"
 #include "kernels/check.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -32,13 +34,25 @@ public:
   std::string prefix;
   memory_pool pool;
 
+  // What no executor has taken yet.
+  static std::vector<stage_snapshot> snapshots(pipeline& p, memory_pool& pool) {
+    std::map<int, stage_copy> copies;
+    for (auto& s : p.stages)
+      s.update_stream().run([&](backend& ops) {
+        copies[s.index] = copy_learnt(ops, p, s, s.owned, copy_of::everything, "", pool);
+        for (const int r : s.local)
+          copies[s.index].merge(
+              copy_states(s, r, s.replicas[static_cast<std::size_t>(r)].states, copy_of::everything, "", pool));
+      });
+    return collect_snapshots(p, std::move(copies), nullptr, pool);
+  }
   static named_tensors everything(pipeline& p, memory_pool& pool) {
-    const auto stages = collect_snapshots(p, nullptr, pool);
+    const auto stages = snapshots(p, pool);
     auto all = weights_of(stages);
     all.merge(states_of(stages, p.net, pool));
     return all;
   }
-  void save(pipeline& p) { save_weights(collect_snapshots(p, nullptr, pool), p.net, file); }
+  void save(pipeline& p) { save_weights(snapshots(p, pool), p.net, file); }
   std::string load(pipeline& p, bool allow_partial = false) {
     auto given = read_weights(p.net, {file, prefix, allow_partial}, pool);
     load_partial(p, {std::move(given.whole)});
@@ -185,10 +199,11 @@ TEST_F(WeightsFile, SavesTheReplicasMeanStatistics) {
 }
 
 TEST_F(WeightsFile, FirstGradientsComeByName) {
-  auto p = tiny_pipeline(1);
-  p->stages[0].first_gradients["conv1.weight"] = filled({2}, 1);
-  p->stages[1].first_gradients["fc2.bias"] = filled({5}, 2);
-  const auto found = collect_first_gradients(*p, nullptr, pool);
+  const auto p = tiny_pipeline(1);
+  std::map<int, stage_copy> copies;
+  copies[0].first_gradients["conv1.weight"] = filled({2}, 1);
+  copies[1].first_gradients["fc2.bias"] = filled({5}, 2);
+  const auto found = collect_first_gradients(*p, std::move(copies), nullptr, pool);
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found.at("fc2.bias").data<float>()[0], 2);
 }

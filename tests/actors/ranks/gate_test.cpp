@@ -71,10 +71,10 @@ public:
     };
     through.admit(who, system_.spawn<caf::lazy_init>(behavior));
   }
-  void bring(const address& to, std::int64_t minibatch, std::int64_t segment = 0) {
+  void bring(const address& to, std::int64_t minibatch, std::int64_t stretch = 0) {
     credit_msg m;
     m.key.minibatch = minibatch;
-    m.key.segment = segment;
+    m.key.stretch = stretch;
     through.take(1, encode(to, m));
   }
   std::string failure() {

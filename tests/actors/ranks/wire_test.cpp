@@ -15,8 +15,8 @@ using ::testing::ThrowsMessage;
 class WireMessage : public ::testing::Test {
 public:
   memory_pool pool;
-  message_key key{.plan_epoch = 0, .segment = 3, .minibatch = 70, .since_drain = 5, .microbatch = 2,
-                  .mode = phase::training};
+  message_key key{
+      .plan_epoch = 0, .stretch = 3, .minibatch = 70, .since_drain = 5, .microbatch = 2, .mode = phase::training};
   tensor filled(shape dims, float value) {
     auto t = tensor::allocate(pool, dtype::f32, std::move(dims), memory_use::activations);
     std::fill_n(t.data<float>(), t.elements(), value);
@@ -42,7 +42,7 @@ TEST_F(WireMessage, ActivationsKeepNamesShapesTypesAndBytes) {
   const auto back = round_trip(m);
   EXPECT_EQ(back.key.minibatch, 70);
   EXPECT_EQ(back.key.microbatch, 2);
-  EXPECT_EQ(back.key.segment, 3);
+  EXPECT_EQ(back.key.stretch, 3);
   EXPECT_EQ(back.version, 9);
   EXPECT_EQ(back.samples, 4);
   ASSERT_EQ(back.tensors.size(), 3U);
@@ -55,7 +55,8 @@ TEST_F(WireMessage, ActivationsKeepNamesShapesTypesAndBytes) {
 
 TEST_F(WireMessage, ATensorsLayoutTravelsByName) {
   const auto laid_out = std::make_shared<wire_format>(64, "blocked16");
-  gradient_msg m{key, 1, {{"x", tensor(dtype::f32, {1, 3, 2, 2}, pool.allocate(64, memory_use::activations), laid_out)}}};
+  gradient_msg m{
+      key, 1, {{"x", tensor(dtype::f32, {1, 3, 2, 2}, pool.allocate(64, memory_use::activations), laid_out)}}};
   const auto back = round_trip(m).tensors[0].value;
   EXPECT_EQ(back.format()->name(), "blocked16");
   EXPECT_EQ(back.bytes(), 64U);
@@ -79,8 +80,8 @@ TEST_F(WireMessage, SmallOnesToo) {
   EXPECT_EQ(round_trip(credit_msg{key}).key.since_drain, 5);
   EXPECT_EQ(round_trip(norm_msg{3, 1, 4, {1.0, 0.5}}).squares, (std::vector<double>{1.0, 0.5}));
   EXPECT_EQ(round_trip(clip_msg{3, 4, 0.25F}).factor, 0.25F);
-  EXPECT_EQ(segment_of(clip_msg{3, 4, 0.25F}), 3);
-  EXPECT_EQ(segment_of(credit_msg{key}), 3);
+  EXPECT_EQ(stretch_of(clip_msg{3, 4, 0.25F}), 3);
+  EXPECT_EQ(stretch_of(credit_msg{key}), 3);
 }
 
 TEST_F(WireMessage, ATensorOfOtherBytesThanItsShapeIsRefused) {

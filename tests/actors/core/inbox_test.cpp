@@ -1,5 +1,5 @@
 // Messages by key within the credits, and tensors checked against the model.
-#include "actors/stage_inbox.hpp"
+#include "actors/core/inbox.hpp"
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
 

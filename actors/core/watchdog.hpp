@@ -8,8 +8,8 @@
 
 namespace penstock::actors {
 
-/// Watches the sum of all ranks' progress. When nothing has moved for a while it asks everybody why: who computes all the
-/// while is slow and named, once for each standstill; after `stall_seconds` the run is stalled.
+/// Watches the sum of all ranks' progress. When nothing has moved for a while it asks everybody why: who computes all
+/// the while is slow and named, once for each standstill; after `stall_seconds` the run is stalled.
 class run_watchdog {
 public:
   using clock = std::chrono::steady_clock;
@@ -38,7 +38,7 @@ private:
   double slow_seconds_ = 10;
   std::vector<std::int64_t> finished_ = {0};
   std::int64_t seen_ = -1;
-  clock::time_point progress_at_ = clock::now();
+  clock::time_point progress_at_{};
   clock::time_point reported_at_{};
   enum class stage : std::uint8_t { moving, asked_who_is_slow, named_the_slow, asked_why } at_ = stage::moving;
   clock::time_point asked_at_{};

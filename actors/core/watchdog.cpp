@@ -1,5 +1,5 @@
 // Standstills, and what is asked and said about them.
-#include "actors/ranks/watchdog.hpp"
+#include "actors/core/watchdog.hpp"
 
 #include <algorithm>
 #include <cmath>

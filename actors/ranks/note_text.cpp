@@ -1,5 +1,5 @@
 // Notes as JSON: they are few and small.
-#include "actors/ranks/note.hpp"
+#include "actors/ranks/note_text.hpp"
 
 #include "kernels/check.hpp"
 
@@ -13,8 +13,15 @@ using nlohmann::json;
 
 std::string encode(const note& n) {
   const auto& m = n.metrics;
-  return json{static_cast<int>(n.about), n.from,         n.segment, n.number, m.loss_sum, m.samples, m.correct_top1,
-              m.correct_top5,            n.text}
+  return json{static_cast<int>(n.about),
+              n.from,
+              n.stretch,
+              n.number,
+              m.loss_sum,
+              m.samples,
+              m.correct_top1,
+              m.correct_top5,
+              n.text}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -1,7 +1,9 @@
 // How a stage's gradients are cut into buckets for the all-reduce among its replicas.
 #pragma once
 
-#include "actors/pipeline.hpp"
+#include "kernels/segment.hpp"
+
+#include <vector>
 
 namespace penstock::actors {
 
@@ -15,7 +17,8 @@ struct gradient_bucket {
 using bucket_plan = std::vector<gradient_bucket>;
 
 /// Whole layers are gathered until a bucket has `least_bytes`: small enough to start early, large enough that the time
-/// a message takes to get going does not count.
-bucket_plan plan_buckets(const stage_unit& s, std::size_t least_bytes = std::size_t{8} << 20);
+/// a message takes to get going does not count. `weights`: the stage's, whose formats gradients have.
+bucket_plan plan_buckets(const segment& layers, const std::vector<tensor>& weights,
+                         std::size_t least_bytes = std::size_t{8} << 20);
 
 } // namespace penstock::actors

@@ -1,5 +1,5 @@
 // Names and checks of what crosses a cut.
-#include "actors/stage_inbox.hpp"
+#include "actors/core/inbox.hpp"
 
 #include "kernels/check.hpp"
 
@@ -19,8 +19,8 @@ void check_spec(const model_value& value, const tensor& t, std::int64_t samples)
 
 } // namespace
 
-std::vector<tensor> in_model_order(const model& m, const std::vector<value_id>& wanted,
-                                   const std::vector<named_tensor>& got, std::int64_t samples, bool none_allowed) {
+std::vector<tensor> in_model_order(const model& m, const std::vector<value_id>& wanted, std::vector<named_tensor> got,
+                                   std::int64_t samples, bool none_allowed) {
   if (got.size() != wanted.size())
     throw error("[message] " + std::to_string(got.size()) + " tensors came; the cut has " +
                 std::to_string(wanted.size()));
@@ -36,7 +36,7 @@ std::vector<tensor> in_model_order(const model& m, const std::vector<value_id>& 
       check_spec(value, it->value, samples);
     else if (!none_allowed)
       throw error("[message] tensor '" + value.name + "' is empty");
-    tensors.push_back(it->value);
+    tensors.push_back(std::move(it->value));
   }
   return tensors;
 }

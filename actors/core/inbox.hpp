@@ -1,7 +1,7 @@
 // What has reached a stage replica and waits for its turn, by key.
 #pragma once
 
-#include "actors/messages.hpp"
+#include "actors/core/messages.hpp"
 #include "kernels/check.hpp"
 #include "kernels/segment.hpp"
 
@@ -13,8 +13,8 @@ namespace penstock::actors {
 /// Tensors in the order in which the segment wants them, checked against the model and the message's sample count.
 /// Throws penstock::error for a name that is missing or unexpected, and for another type or shape. "none" tensors are
 /// let through for gradients.
-std::vector<tensor> in_model_order(const model& m, const std::vector<value_id>& wanted,
-                                   const std::vector<named_tensor>& got, std::int64_t samples, bool none_allowed);
+std::vector<tensor> in_model_order(const model& m, const std::vector<value_id>& wanted, std::vector<named_tensor> got,
+                                   std::int64_t samples, bool none_allowed);
 std::vector<named_tensor> with_names(const model& m, const std::vector<value_id>& ids, std::vector<tensor> tensors);
 std::int64_t total_bytes(const std::vector<named_tensor>& tensors);
 
@@ -27,7 +27,7 @@ public:
   using key = std::pair<std::int64_t, std::int32_t>;
   static key key_of(const message_key& k) { return {k.since_drain, k.microbatch}; }
 
-  void put(const Message& m, std::size_t bound, const char* what);
+  void put(Message m, std::size_t bound, const char* what);
   bool has(std::int64_t minibatch, std::int32_t microbatch) const { return held_.contains({minibatch, microbatch}); }
   Message take(std::int64_t minibatch, std::int32_t microbatch);
   /// The first held key for which `ready` says true.
@@ -38,7 +38,7 @@ public:
     return std::nullopt;
   }
   std::size_t size() const { return held_.size(); }
-  /// A new segment: keys start again. Whatever is still held was sent once too often.
+  /// A new stretch: keys start again. Whatever is still held was sent once too often.
   void restart(phase mode, const char* what);
 
 private:
@@ -50,11 +50,12 @@ private:
 [[noreturn]] void refuse_message(const message_key& k, std::size_t bound, bool twice, const char* what);
 
 template <class Message>
-void keyed_inbox<Message>::put(const Message& m, std::size_t bound, const char* what) {
+void keyed_inbox<Message>::put(Message m, std::size_t bound, const char* what) {
   if (held_.size() >= bound) refuse_message(m.key, bound, false, what);
   const auto k = key_of(m.key);
   const bool passed = mode_ == phase::training && last_taken_ && k <= *last_taken_;
-  if (passed || !held_.emplace(k, m).second) refuse_message(m.key, bound, true, what);
+  if (passed || held_.contains(k)) refuse_message(m.key, bound, true, what);
+  held_.emplace(k, std::move(m));
 }
 
 template <class Message>

@@ -1,5 +1,5 @@
 // Slow ranks and stalls, by a clock of the test's own.
-#include "actors/ranks/watchdog.hpp"
+#include "actors/core/watchdog.hpp"
 
 #include <gmock/gmock.h>
 

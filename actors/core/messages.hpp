@@ -1,0 +1,112 @@
+// Every message between stages, as plain values. Messages describe themselves; inside a process they pass references,
+// never copies.
+#pragma once
+
+#include "kernels/layer.hpp"
+#include "kernels/loss.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace penstock::actors {
+
+/// What a message is about. The receiver matches by this key, never by order of arrival.
+struct message_key {
+  std::int64_t plan_epoch = 0;  ///< raised with every new plan; another one is refused
+  std::int64_t stretch = 0;     ///< drains before this one; evaluations count down from -1
+  std::int64_t minibatch = 0;   ///< global id
+  std::int64_t since_drain = 0; ///< the same, counted from the last drain (tau); replicas are dealt by it
+  std::int32_t microbatch = 0;
+  phase mode = phase::training;
+};
+
+struct named_tensor {
+  std::string name; ///< the model's global value name
+  tensor value;     ///< "none": explicitly no gradient
+};
+
+/// From the stage before (or the source): the tensors that cross the cut, left to right.
+struct activation_msg {
+  message_key key;
+  std::int64_t version = 0; ///< weight version the sender's forward used
+  std::int64_t samples = 0; ///< of this micro-batch; 0: an empty one, which computes nothing
+  std::vector<named_tensor> tensors;
+};
+
+/// From the stage behind: the gradients of those tensors, right to left.
+struct gradient_msg {
+  message_key key;
+  std::int64_t version = 0; ///< weight version the sender's backward used
+  std::vector<named_tensor> tensors;
+};
+
+/// From the source to the last stage, past all others.
+struct labels_msg {
+  message_key key;
+  tensor labels;                      ///< i64 [samples]
+  std::int64_t samples = 0;           ///< of this micro-batch
+  std::int64_t minibatch_samples = 0; ///< of its minibatch: the loss is divided by it, once
+};
+
+/// Last stage to the metrics.
+struct loss_msg {
+  message_key key;
+  loss_metrics metrics;
+};
+
+/// Stage 0 (or the last stage, evaluating) to the source that admitted it: one micro-batch left the pipeline.
+struct credit_msg {
+  message_key key;
+};
+
+/// One weight version of one stage. Nobody writes it while a replica may read it.
+struct weight_set {
+  std::int64_t version = 0;    ///< updates the stage has applied
+  std::vector<tensor> tensors; ///< in the order of segment::parameters()
+};
+using weights_ptr = std::shared_ptr<weight_set>;
+
+/// Optimizer to the replicas of its stage: a version can be read. The first of a stretch or of an evaluation is 0.
+struct weights_msg {
+  std::int64_t stretch = 0;
+  std::int64_t version = 0; ///< counted from the drain
+  weights_ptr weights;
+};
+
+/// Replica to its optimizer: `update group` stands at the head of its list.
+struct gradient_share_msg {
+  static constexpr std::int64_t holds_none = std::numeric_limits<std::int64_t>::max();
+  std::int64_t stretch = 0;
+  std::int64_t group = 0;
+  int replica = 0;
+  std::int64_t minibatches = 0;         ///< it contributes; pipedream family: 0 or 1
+  std::vector<tensor> gradients{};      ///< by parameter
+  std::int64_t holds_from = holds_none; ///< the oldest version, counted from the drain, that the replica still reads
+};
+
+/// The same while the last backward of the group still runs: these gradients are final.
+struct gradient_bucket_msg {
+  std::int64_t stretch = 0;
+  std::int64_t group = 0;
+  int replica = 0;
+  std::size_t bucket = 0;        ///< of the stage's bucket plan
+  std::vector<tensor> gradients; ///< of the bucket's parameters
+};
+
+/// Optimizers to rank 0's coordinator and back: clipping by the global norm.
+struct norm_msg {
+  std::int64_t stretch = 0;
+  int stage = 0;
+  std::int64_t group = 0;
+  std::vector<double> squares; ///< by parameter
+};
+struct clip_msg {
+  std::int64_t stretch = 0;
+  std::int64_t group = 0;
+  float factor = 1;
+};
+
+} // namespace penstock::actors

@@ -1,0 +1,24 @@
+// How one update is made: whose learning rate, over how many minibatches.
+#pragma once
+
+#include "actors/run_options.hpp"
+#include "planner/schedule.hpp"
+
+namespace penstock::actors {
+
+/// DESIGN section 3, Replicas.
+struct update_order {
+  std::int64_t first_minibatch = 0; ///< its learning rate counts
+  float learning_rate = 0;
+  float gradient_scale = 1;
+  bool keep_gradients = false; ///< the run's first update, for --save-gradients
+};
+
+/// Of update `group` of the stretch that begins with `first_minibatch`, with so many minibatches in it.
+update_order order_update(const run_options& options, const planner::schedule& s, int stage, std::int64_t group,
+                          std::int64_t first_minibatch, std::int64_t minibatches);
+
+/// Factor that clips a gradient of that norm: min(1, clip / (norm + 1e-6)), as PyTorch.
+float clip_factor(double norm, double clip);
+
+} // namespace penstock::actors

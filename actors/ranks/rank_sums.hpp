@@ -1,0 +1,34 @@
+// The all-reduce of a stage whose replicas are on several ranks, one bucket at a time.
+#pragma once
+
+#include "actors/actor_context.hpp"
+#include "actors/core/gradient_reducer.hpp"
+#include "transport/collectives.hpp"
+
+namespace penstock::actors {
+
+/// Of one stage on this rank. Used by one thread at a time; what it starts is completed on the transport's threads.
+class rank_sums {
+public:
+  /// `begun_ns`: when the sum was started, as trace_recorder::now_ns.
+  using completion = std::function<void(std::shared_ptr<reduced_msg>, std::int64_t begun_ns, std::exception_ptr)>;
+
+  /// `plan`: the buckets of the stage.
+  rank_sums(const context_ptr& context, int stage, bucket_plan plan);
+  void start(const reduce_bucket& what, const completion& done);
+  /// What earlier stretches left is dropped.
+  void forget_before(std::int64_t stretch);
+
+private:
+  struct running;
+  std::vector<transport::part> parts_of(const std::vector<tensor>& gradients, const tensor* count) const;
+  tensor one_float(float value) const;
+  static std::uint64_t key_of(std::int64_t stretch, std::int64_t group, std::size_t bucket);
+
+  context_ptr context_;
+  stage_unit* unit_;
+  bucket_plan plan_;
+  transport::all_reduce sums_;
+};
+
+} // namespace penstock::actors

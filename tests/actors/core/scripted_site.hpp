@@ -1,0 +1,50 @@
+// One rank of a scripted run: its parts and what it hosts.
+#pragma once
+
+#include "actors/core/coordinator_core.hpp"
+#include "actors/core/metrics_core.hpp"
+#include "actors/core/optimizer_core.hpp"
+#include "actors/core/source_core.hpp"
+#include "actors/core/stage_core.hpp"
+#include "actors/microbatch_loader.hpp"
+#include "tests/actors/core/scripted_run.hpp"
+
+#include <map>
+
+namespace penstock::testing {
+
+struct scripted_site {
+  scripted_site(const scripted_case& what, int rank);
+
+  int rank() const { return parts->rank; }
+  bool hosts(int stage) const { return optimizers.contains(stage); }
+  actors::stage_unit& unit(int stage) const { return parts->stages[static_cast<std::size_t>(stage)]; }
+
+  /// Of what each rank brings, in replica order, as the transport sums.
+  actors::reduced_msg sum_of(int stage, const std::map<int, actors::reduce_bucket>& bucket_of);
+
+  std::unique_ptr<actors::pipeline> parts;
+  std::map<int, std::unique_ptr<backend>> ops; ///< by stage: of the first replica here
+  std::optional<actors::coordinator_core> coordinator;
+  std::optional<actors::source_core> source;
+  std::optional<actors::metrics_core> metrics;
+  std::map<std::pair<int, int>, std::unique_ptr<actors::stage_core>> stages; ///< by stage and replica
+  std::map<int, std::unique_ptr<actors::optimizer_core>> optimizers;
+  std::map<int, std::shared_ptr<const actors::bucket_plan>> buckets; ///< of stages on several ranks
+  std::shared_ptr<actors::microbatch_loader> loader;                 ///< the one in use
+  std::optional<std::int64_t> open;                                  ///< the gate: the stretch whose messages may pass
+  std::vector<std::pair<std::int64_t, std::function<void()>>> held;
+
+  // its trainer
+  std::int64_t done = 0; ///< minibatches
+  std::vector<std::int64_t> stretches;
+  std::vector<double> losses;
+  bool evaluates = false; ///< next
+  bool is_over = false;
+  std::string failure;
+
+private:
+  void open_stage(const scripted_case& what, actors::stage_unit& s);
+};
+
+} // namespace penstock::testing
