@@ -94,20 +94,20 @@ actors_executor::actors_executor(run_services& services)
 
 // From here on what other ranks say reaches the coordinator and the gate, both of which wait for who is not there yet.
 void actors_executor::connect(const job& ranks) {
-  ranks.control.on_message(note_topic, [to = coordinator_](int, std::string_view text) {
+  ranks.control.on_message(note_topic(services_.plan_epoch), [to = coordinator_](int, std::string_view text) {
     try {
       caf::anon_send(to, decode_note(text));
     } catch (const error& e) {
       caf::anon_send(to, failure_msg{"coordinator", e.what()});
     }
   });
-  ranks.data.listen(actor_channel, gate_);
+  ranks.data.listen(in_epoch(actor_channel, services_.plan_epoch), gate_);
 }
 
 actors_executor::~actors_executor() {
   if (const auto* ranks = services_.inputs.ranks) {
-    ranks->data.listen(actor_channel, nullptr);
-    ranks->control.on_message(note_topic, {});
+    ranks->data.listen(in_epoch(actor_channel, services_.plan_epoch), nullptr);
+    ranks->control.on_message(note_topic(services_.plan_epoch), {});
     gate_->close();
   }
   self_->demonitor(coordinator_);

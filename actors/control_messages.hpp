@@ -49,7 +49,10 @@ struct load_reply_msg {
   message_key key;
   loaded_microbatch data;
 };
-/// To the metrics.
+/// To the metrics, on whose thread users are spoken to.
+struct say_msg {
+  std::string line;
+};
 struct evaluate_losses_msg {
   count_evaluation_msg what;
   std::int64_t samples = 0;
@@ -109,6 +112,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::updated_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::summed_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::pause_source_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::evaluate_data_msg)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::say_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::evaluate_losses_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::load_request_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::load_reply_msg)

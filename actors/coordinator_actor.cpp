@@ -75,7 +75,7 @@ private:
     if (reply_to_) caf::anon_send(reply_to_, failure_msg{"", e.cause});
   }
   void carry_out_one(const ask_parts&);
-  void carry_out_one(const say& e) { context_->services.observer.on_note(e.line); }
+  void carry_out_one(const say& e) { send(all_.metrics, say_msg{e.line}); } // of rank 0, which has them
   pipeline& parts() const { return context_->services.parts; }
   const job* ranks() const { return context_->services.inputs.ranks; }
   template <class Message>
@@ -186,7 +186,7 @@ void coordinator_shell::carry_out_one(tell_rank& e) {
   if (e.rank == parts().rank)
     caf::anon_send(caf::actor_cast<caf::actor>(self_), std::move(e.what));
   else
-    ranks()->control.send(e.rank, note_topic, encode(e.what));
+    ranks()->control.send(e.rank, note_topic(context_->services.plan_epoch), encode(e.what));
 }
 
 // -- failure --------------------------------------------------------------------------

@@ -25,6 +25,7 @@ struct run_services {
   run_control& control;
   step_log& steps;
   trace_recorder* trace = nullptr;
+  std::int64_t plan_epoch = 0;
 };
 
 /// What is copied of what the owners have; `measures`: nothing; `nothing`: they look for numbers that are not finite.

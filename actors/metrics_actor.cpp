@@ -18,6 +18,7 @@ public:
     carry_out(core_.on(m.what));
   }
   void take(const end_after_msg& m) { carry_out(core_.on(m)); }
+  void take(const say_msg& m) { context_->services.observer.on_note(m.line); }
   void take(const loss_msg& m) {
     ++context_->progress;
     carry_out(core_.on(m));
@@ -61,9 +62,8 @@ caf::behavior metrics_behavior(caf::stateful_actor<metrics_shell>* self, context
   self->state.start(std::move(context));
   const auto take = [self](const auto& m) { guarded(self->state.context(), "metrics", [&] { self->state.take(m); }); };
   return {
-      [=](const begin_training_msg& m) { take(m); },
-      [=](const evaluate_losses_msg& m) { take(m); },
-      [=](const end_after_msg& m) { take(m); },
+      [=](const begin_training_msg& m) { take(m); }, [=](const evaluate_losses_msg& m) { take(m); },
+      [=](const end_after_msg& m) { take(m); },      [=](const say_msg& m) { take(m); },
       [=](const loss_msg& m) { take(m); },
   };
 }

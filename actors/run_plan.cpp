@@ -117,6 +117,7 @@ run_plan resolve_run(const planner::plan_ptr& given, const run_options& options,
   plan.dealing = schedule_of(*plan.plan);
   check_schedule_fits(plan);
   if (o.eval_batch == 0) o.eval_batch = o.batch;
+  if (o.rate_replicas == 0) o.rate_replicas = plan.plan->stages.front().replicas;
   check_layer_actors(o, inputs, first_layers_of(*plan.plan, *inputs.net));
   require_whole_minibatch(o, inputs.train->size());
   const minibatch_plan minibatches(inputs.train->size(), o.batch, o.last);
@@ -131,6 +132,18 @@ run_plan resolve_run(const planner::plan_ptr& given, const run_options& options,
   const auto versions = penstock::compute_library();
   plan.instruction_set = versions.instruction_set;
   plan.library = o.reference_kernels ? "reference loops" : versions.library;
+  return plan;
+}
+
+run_plan resolve_change(const run_plan& now, const planner::plan_ptr& to, const run_inputs& inputs) {
+  auto plan = now;
+  check_numbers(*to, plan.options);
+  plan.plan = settle_plan(*to, *inputs.net, {placement_of(*now.plan).ranks, now.rank});
+  plan.dealing = schedule_of(*plan.plan);
+  check_schedule_fits(plan);
+  check_layer_actors(plan.options, inputs, first_layers_of(*plan.plan, *inputs.net));
+  const minibatch_plan minibatches(inputs.train->size(), plan.options.batch, plan.options.last);
+  require_enough_samples(*inputs.net, minibatches, plan.options.batch, plan.drains.total, plan.plan->microbatches);
   return plan;
 }
 

@@ -20,6 +20,9 @@ struct run_plan {
 /// Settles what `plan` leaves open. Throws usage_error, one line, for what cannot be run.
 run_plan resolve_run(const planner::plan_ptr& plan, const run_options& options, const run_inputs& inputs);
 
+/// The same run under another plan, from a drain on. Throws usage_error likewise.
+run_plan resolve_change(const run_plan& now, const planner::plan_ptr& to, const run_inputs& inputs);
+
 /// The schedule of a stretch, checked by the static checker.
 stretch_ptr plan_stretch(const run_plan& plan, std::int64_t number, std::int64_t first, std::int64_t minibatches);
 

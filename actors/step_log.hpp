@@ -15,6 +15,8 @@ public:
            std::int64_t total_steps)
       : observer_(observer), lr_(lr), microbatches_(microbatches), per_epoch_(per_epoch), total_steps_(total_steps) {}
 
+  /// Of the minibatches to come; none is pending.
+  void set_microbatches(int microbatches) { microbatches_ = microbatches; }
   /// The pipeline fills from here on; `in_flight` minibatches are not counted as steady.
   void begin_segment(std::int64_t first_minibatch, std::int64_t in_flight);
   void add(std::int64_t minibatch, std::int32_t microbatch, const loss_metrics& metrics);

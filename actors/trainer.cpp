@@ -3,6 +3,7 @@
 
 #include "actors/checkpoint_writer.hpp"
 #include "actors/digest.hpp"
+#include "actors/plan_epoch.hpp"
 #include "actors/policy/settle_plan.hpp"
 #include "actors/ranks/job.hpp"
 #include "actors/ranks/serial_observer.hpp"
@@ -70,6 +71,8 @@ private:
   void take_position(const checkpoint_position& at);
   void name_changes(const checkpoint_position& before);
   void train_stretches();
+  std::int64_t next_drain() const;
+  void change_plan();
   void after_drain(std::int64_t planned_end);
   void evaluate();
   void checkpoint();
@@ -87,21 +90,20 @@ private:
   bool is_first() const { return plan_.rank == 0; }
   checkpoint_position position() const;
 
-  run_plan plan_;
+  run_plan plan_; // of the plan epoch at hand
   const run_inputs& inputs_;
   serial_observer observer_;
   run_control& control_;
   run_summary summary_;
-  std::unique_ptr<pipeline> parts_;
   std::shared_ptr<bundle_transfers> transfers_; // in a job; the failure handler may run while this run ends
   std::unique_ptr<checkpoint_writer> writer_;   // on rank 0
   std::unique_ptr<trace_files> trace_;
   step_log steps_;
-  std::optional<run_services> services_;
-  std::unique_ptr<executor> executor_;
-  std::int64_t done_ = 0;          // minibatches, of the whole run
-  std::int64_t resumed_ = 0;       // of them, done by a leg before this one
-  std::int64_t evaluated_at_ = -1; // steps after which there was an evaluation
+  std::unique_ptr<plan_epoch> now_;
+  std::vector<plan_change> changes_; // to come, by ascending step
+  std::int64_t done_ = 0;            // minibatches, of the whole run
+  std::int64_t resumed_ = 0;         // of them, done by a leg before this one
+  std::int64_t evaluated_at_ = -1;   // steps after which there was an evaluation
   std::int64_t checkpointed_at_ = -1;
   // What all ranks agree on: a signal may reach only one of them.
   bool stopping_ = false;
@@ -117,8 +119,8 @@ training_run::training_run(run_plan plan, const run_inputs& inputs, run_observer
   control_.part = run_part::nothing_to_lose;
   control_.has_folder = !plan_.options.checkpoint.empty() && !plan_.options.eval_only;
   doing("building the weights", run_part::nothing_to_lose);
-  parts_ = build_pipeline(*plan_.plan, plan_.options, inputs.net, plan_.rank);
-  services_.emplace(run_services{*plan_.plan, plan_.options, *parts_, inputs_, observer_, control_, steps_});
+  changes_ = inputs.changes;
+  now_ = std::make_unique<plan_epoch>(plan_, inputs_, observer_, control_, steps_);
   if (inputs.ranks == nullptr) give_up_if_asked(control_); // ranks of a job leave together, begin_training()
   if (inputs.ranks != nullptr) {
     transfers_ = std::make_shared<bundle_transfers>(*inputs.ranks);
@@ -185,7 +187,8 @@ void training_run::load() {
         for (const auto& [name, t] : stage.tensors)
           require_finite(t, "[checkpoint] " + o.checkpoint.string() + ": tensor " + name);
     take_position(saved.at);
-    load_snapshots(*parts_, spread_snapshots(std::move(saved.stages), *parts_, transfers_.get(), pool), o.checkpoint);
+    load_snapshots(now_->parts(), spread_snapshots(std::move(saved.stages), now_->parts(), transfers_.get(), pool),
+                   o.checkpoint);
     observer_.on_note("resumed after step " + std::to_string(done_) + " from " + o.checkpoint.string());
     if (is_first()) name_changes(saved.at);
   } else if (!o.weights.empty()) {
@@ -193,7 +196,7 @@ void training_run::load() {
     weights_contents given;
     if (is_first()) given = read_weights(inputs_.net, {o.weights, o.weights_prefix, o.allow_partial}, pool);
     if (!given.note.empty()) observer_.on_note(given.note);
-    load_partial(*parts_, spread_snapshots({std::move(given.whole)}, *parts_, transfers_.get(), pool));
+    load_partial(now_->parts(), spread_snapshots({std::move(given.whole)}, now_->parts(), transfers_.get(), pool));
   }
 }
 
@@ -210,6 +213,7 @@ void training_run::take_position(const checkpoint_position& at) {
     summary_.drains.assign(std::istream_iterator<std::int64_t>(numbers), {});
   }
   checkpointed_at_ = resumed_ = done_;
+  std::erase_if(changes_, [this](const auto& c) { return c.step <= done_; });
 }
 
 // Up to here any rank may have left; from here on all end at one minibatch.
@@ -235,18 +239,53 @@ void training_run::name_changes(const checkpoint_position& before) {
 
 void training_run::train_stretches() {
   while (done_ < plan_.drains.total && !stopping_) {
-    const auto end = plan_.drains.next(done_);
+    const auto end = next_drain();
     const auto stretch = static_cast<std::int64_t>(summary_.drains.size());
     doing("training", run_part::training);
-    done_ += executor_->train(plan_stretch(plan_, stretch, done_, end - done_));
+    done_ += now_->run().train(plan_stretch(plan_, stretch, done_, end - done_));
     summary_.drains.push_back(done_);
-    if (plan_.options.stop_on_nonfinite) executor_->require_finite("after " + std::to_string(done_) + " steps");
+    if (plan_.options.stop_on_nonfinite) now_->run().require_finite("after " + std::to_string(done_) + " steps");
     if (done_ != end && !plan_.dealing.synchronous && plan_.dealing.source_credit() > 1)
       observer_.on_note("the pipeline drained after step " + std::to_string(done_) + ", on request: under " +
                         plan_.plan->schedule + " the weights are from here on those of a run that drains there");
     agree();
     after_drain(end);
+    if (!changes_.empty() && changes_.front().step == done_ && done_ < plan_.drains.total && !stopping_) change_plan();
   }
+}
+
+std::int64_t training_run::next_drain() const {
+  const auto planned = plan_.drains.next(done_);
+  return changes_.empty() ? planned : std::min(planned, changes_.front().step);
+}
+
+// Until all ranks are ready the plan at hand can go on, and does where one is not.
+void training_run::change_plan() {
+  const auto change = changes_.front();
+  changes_.erase(changes_.begin());
+  doing("changing the plan", run_part::training);
+  const auto exchange = std::make_shared<plan_exchange>(inputs_.ranks, now_->number() + 1);
+  if (inputs_.ranks != nullptr) {
+    inputs_.ranks->control.on_failure([all = transfers_, exchange](const transport::job_failure& cause) {
+      all->cancel(cause.text);
+      exchange->cancel(cause.text);
+    });
+    if (const auto cause = inputs_.ranks->control.failure()) throw job_ended(*cause);
+  }
+  const auto after = " after step " + std::to_string(done_);
+  auto next =
+      now_->change(change.plan, inputs_, exchange, trace_ ? &trace_->recorder() : nullptr, [&](const std::string& why) {
+        observer_.on_note("the plan was not changed" + after + ", and the one before goes on: " + why);
+      });
+  if (!next) return;
+  now_ = std::move(next);
+  plan_ = now_->plan();
+  const auto seen = describe(plan_, *inputs_.net);
+  summary_.plan = seen.plan;
+  summary_.stages = seen.stages;
+  summary_.plan_changes.push_back({done_, plan_.plan});
+  steps_.set_microbatches(plan_.plan->microbatches);
+  observer_.on_note("the plan changed" + after + ": " + describe_stages(*plan_.plan) + ", " + plan_.plan->schedule);
 }
 
 void training_run::after_drain(std::int64_t planned_end) {
@@ -261,8 +300,8 @@ void training_run::evaluate() {
   if (inputs_.test == nullptr) return;
   const auto begin = std::chrono::steady_clock::now();
   doing("evaluating", plan_.options.eval_only ? run_part::nothing_to_lose : run_part::evaluating);
-  const auto states = shared_mean_states(*parts_, executor_->collect(copy_of::statistics), transfers_.get());
-  const auto metrics = executor_->evaluate(*inputs_.test, plan_.options.eval_batch, states);
+  const auto states = shared_mean_states(now_->parts(), now_->run().collect(copy_of::statistics), transfers_.get());
+  const auto metrics = now_->run().evaluate(*inputs_.test, plan_.options.eval_batch, states);
   agree();
   if (!metrics) {
     check(stopping_, "an evaluation was given up though nobody asked for that");
@@ -286,7 +325,7 @@ void training_run::checkpoint() {
   if (plan_.options.checkpoint.empty() || plan_.options.eval_only || checkpointed_at_ == done_) return;
   doing("gathering a checkpoint of step " + std::to_string(done_));
   memory_pool pool;
-  auto all = collect_snapshots(*parts_, executor_->collect(copy_of::everything), transfers_.get(), pool);
+  auto all = collect_snapshots(now_->parts(), now_->run().collect(copy_of::everything), transfers_.get(), pool);
   checkpointed_at_ = done_;
   if (writer_) writer_->start(std::move(all), position());
 }
@@ -305,13 +344,13 @@ void training_run::finish() {
 // While the owners are still there.
 training_run::results training_run::gather() {
   doing("gathering the weights");
-  report_stages(*parts_, executor_->measure(), inputs_.ranks, summary_.stages);
+  report_stages(now_->parts(), now_->run().measure(), inputs_.ranks, summary_.stages);
   results all;
   const auto& o = plan_.options;
-  all.stages = collect_snapshots(*parts_, executor_->collect(copy_of::everything), transfers_.get(), *all.pool);
+  all.stages = collect_snapshots(now_->parts(), now_->run().collect(copy_of::everything), transfers_.get(), *all.pool);
   if (!o.save_gradients.empty() && !o.eval_only)
-    all.first_gradients =
-        collect_first_gradients(*parts_, executor_->collect(copy_of::first_gradients), transfers_.get(), *all.pool);
+    all.first_gradients = collect_first_gradients(now_->parts(), now_->run().collect(copy_of::first_gradients),
+                                                  transfers_.get(), *all.pool);
   return all;
 }
 
@@ -344,17 +383,16 @@ run_summary training_run::run() {
     auto header = header_of(plan_, inputs_.net->name());
     header.first_minibatch = done_;
     trace_ = std::make_unique<trace_files>(o.trace, std::move(header), inputs_.ranks);
-    services_->trace = &trace_->recorder();
   }
-  executor_ = o.executor == executor_kind::oracle ? make_oracle_executor(*services_) : make_actors_executor(*services_);
-  if (o.resume && o.stop_on_nonfinite) executor_->require_finite("as " + o.checkpoint.string() + " has it");
+  now_->start(trace_ ? &trace_->recorder() : nullptr);
+  if (o.resume && o.stop_on_nonfinite) now_->run().require_finite("as " + o.checkpoint.string() + " has it");
   observer_.on_start(summary_, plan_.drains.total);
   begin_training();
   if (!o.eval_only) train_stretches();
   finish();
   if (o.eval_only && !summary_.evaluation && stopping_) throw run_stopped();
   const auto all = gather();
-  executor_.reset();
+  now_->stop();
   if (trace_) {
     doing("finishing the trace");
     const auto closed = trace_->close(done_, transfers_.get());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/dataset.hpp"
+#include "actors/plan_change.hpp"
 #include "actors/run_control.hpp"
 #include "actors/run_options.hpp"
 #include "actors/training_record.hpp"
@@ -57,6 +58,7 @@ struct run_summary {
   std::string state_sha256;
   std::vector<stage_report> stages;
   std::vector<std::int64_t> drains; ///< minibatches done at each drain
+  std::vector<plan_change> plan_changes; ///< that took place in this leg; `plan` is the last of them
   std::vector<std::string> changes; ///< what a resumed run does otherwise than the checkpoint's: "--lr 0.1 -> 0.05"
   std::string instruction_set;      ///< what makes bits repeatable, with the plan's threads and the library's version
   std::string library;
@@ -92,6 +94,7 @@ struct run_inputs {
   std::vector<std::shared_ptr<const layer_actor_factory>> layer_actors;
   checkpoint_lock* lock = nullptr; ///< of the checkpoint folder; null: the run takes it itself
   const job* ranks = nullptr;      ///< the other processes of the run; null: there are none
+  std::vector<plan_change> changes{}; ///< of the plan, by ascending step; those of steps that are done are left out
 };
 
 /// What would be run: the settled plan and its weights; checks everything that can be checked without computing. Throws

@@ -64,9 +64,11 @@ private:
 void wirer::spawn_ends() {
   const int loaders = std::max(1, context_->services.options.loader_threads);
   if (const auto& first = parts_.stages.front(); first.is_local()) {
-    all_.source =
-        spawn_source(system_, context_,
-                     {.replicas = static_cast<int>(first.replicas.size()), .local = first.local, .ahead = 2 * loaders});
+    all_.source = spawn_source(system_, context_,
+                               {.plan_epoch = context_->services.plan_epoch,
+                                .replicas = static_cast<int>(first.replicas.size()),
+                                .local = first.local,
+                                .ahead = 2 * loaders});
     name(all_.source, "the source");
     admit({address::part::source, 0, 0}, all_.source);
     for (int i = 0; i < loaders; ++i) {
@@ -87,7 +89,8 @@ void wirer::spawn_ends() {
 
 stage_place wirer::place_of(const stage_unit& s, int replica, bool sends_buckets) const {
   const auto& o = context_->services.options;
-  return {.stage = s.index,
+  return {.plan_epoch = context_->services.plan_epoch,
+          .stage = s.index,
           .replica = replica,
           .replicas = static_cast<int>(s.replicas.size()),
           .is_first = s.is_first,

@@ -15,8 +15,9 @@ update_order order_update(const run_options& options, const planner::schedule& s
   if (s.updates.per_minibatch_group) {
     check(minibatches > 0, "an update without any minibatch");
     order.gradient_scale = 1.0F / static_cast<float>(minibatches);
+    const int first_replicas = options.rate_replicas > 0 ? options.rate_replicas : s.stages.front().replicas;
     if (s.updates.scale_learning_rate && options.replica_lr_scaling)
-      order.learning_rate *= static_cast<float>(minibatches) / static_cast<float>(s.stages.front().replicas);
+      order.learning_rate *= static_cast<float>(minibatches) / static_cast<float>(first_replicas);
   }
   order.keep_gradients = !options.save_gradients.empty() && order.first_minibatch == 0;
   return order;

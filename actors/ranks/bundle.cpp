@@ -22,7 +22,10 @@ transport::part part_of(const std::string& text, memory_pool& pool) {
 
 } // namespace
 
-bundle_transfers::bundle_transfers(const job& ranks) : job_(ranks), transfers_(ranks.data, transfer_channel) {}
+bundle_transfers::bundle_transfers(const job& ranks) : bundle_transfers(ranks, transfer_channel) {}
+
+bundle_transfers::bundle_transfers(const job& ranks, transport::channel base)
+    : job_(ranks), transfers_(ranks.data, base) {}
 
 void bundle_transfers::send(int to, const bundle& b) {
   memory_pool pool;

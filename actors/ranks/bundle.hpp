@@ -17,6 +17,8 @@ struct bundle {
 class bundle_transfers {
 public:
   explicit bundle_transfers(const job& ranks);
+  /// On channels of its own, `base` and as many behind it as there are ranks.
+  bundle_transfers(const job& ranks, transport::channel base);
   void send(int to, const bundle& b);
   /// Tensors come from `pool`.
   bundle receive(int from, memory_pool& pool);

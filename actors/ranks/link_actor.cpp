@@ -39,7 +39,7 @@ private:
          copy_if<loss_msg>(content, m) || copy_if<credit_msg>(content, m) || copy_if<norm_msg>(content, m) ||
          copy_if<clip_msg>(content, m))) {
       // What fails on the way is the endpoint's to report: it knows the peer.
-      context_->services.inputs.ranks->data.send(rank_, actor_channel, encode(to_, *m));
+      context_->services.inputs.ranks->data.send(rank_, in_epoch(actor_channel, context_->services.plan_epoch), encode(to_, *m));
       return;
     }
     if (content.match_elements<caf::exit_msg>()) return; // the far side ends with its own process

@@ -31,7 +31,7 @@ rank_sums::rank_sums(const context_ptr& context, int stage, bucket_plan plan)
       plan_(std::move(plan)),
       sums_(context->services.inputs.ranks->data,
             transport::group{context->services.parts.where.rank_of[static_cast<std::size_t>(stage)]},
-            all_reduce_channel(stage), add_floats, sizeof(float)) {}
+            in_epoch(all_reduce_channel(stage), context->services.plan_epoch), add_floats, sizeof(float)) {}
 
 void rank_sums::forget_before(std::int64_t stretch) {
   sums_.forget_below(key_of(stretch, 0, 0));

@@ -103,6 +103,23 @@ bool concerns(const std::set<std::string, std::less<>>& names, std::string_view 
          names.find(name.substr(0, suffix)) != names.end();
 }
 
+named_tensors with_prefix(const std::vector<stage_snapshot>& all, const std::string& prefix) {
+  named_tensors found;
+  for (const auto& shot : all)
+    for (auto it = shot.tensors.lower_bound(prefix); it != shot.tensors.end() && it->first.starts_with(prefix); ++it)
+      found[it->first.substr(prefix.size())] = it->second;
+  return found;
+}
+
+} // namespace
+
+std::vector<stage_snapshot> snapshots_here(const pipeline& p, std::map<int, stage_copy> here) {
+  std::vector<stage_snapshot> all;
+  for (const auto& s : p.stages)
+    all.push_back(snapshot_here(p, s, here[s.index]));
+  return all;
+}
+
 bundle bundle_for(int rank, const std::vector<stage_snapshot>& all, const pipeline& p) {
   const auto names = names_on(p, rank);
   bundle b;
@@ -116,15 +133,18 @@ bundle bundle_for(int rank, const std::vector<stage_snapshot>& all, const pipeli
   return b;
 }
 
-named_tensors with_prefix(const std::vector<stage_snapshot>& all, const std::string& prefix) {
-  named_tensors found;
-  for (const auto& shot : all)
-    for (auto it = shot.tensors.lower_bound(prefix); it != shot.tensors.end() && it->first.starts_with(prefix); ++it)
-      found[it->first.substr(prefix.size())] = it->second;
-  return found;
+void merge_snapshots(std::vector<stage_snapshot>& into, bundle b) {
+  const auto stages = json::parse(b.text);
+  if (stages.size() != into.size())
+    throw error("[transfer] another rank sent " + std::to_string(stages.size()) + " stages, this one has " +
+                std::to_string(into.size()));
+  for (std::size_t i = 0; i < into.size(); ++i) {
+    auto theirs = snapshot_from(stages[i]);
+    into[i].version = std::max(into[i].version, theirs.version);
+    into[i].optimizer_steps.merge(theirs.optimizer_steps);
+  }
+  into.front().tensors.merge(b.tensors); // whose they were is of no account: names are global
 }
-
-} // namespace
 
 std::vector<stage_snapshot> collect_snapshots(const pipeline& p, std::map<int, stage_copy> here,
                                               bundle_transfers* transfers, memory_pool& pool) {

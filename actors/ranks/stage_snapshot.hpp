@@ -16,6 +16,14 @@ struct stage_snapshot {
   named_tensors tensors; ///< "weights/NAME", "optimizer/NAME.momentum", "state/REPLICA/NAME"
 };
 
+/// What this rank has of every stage: nothing but its shape of those that it does not host.
+std::vector<stage_snapshot> snapshots_here(const pipeline& p, std::map<int, stage_copy> here);
+
+/// Of these snapshots what the stages of `p` on that rank need; merge_snapshots adds it to what is there of the same
+/// stages, and throws penstock::error for another number of them.
+bundle bundle_for(int rank, const std::vector<stage_snapshot>& all, const pipeline& p);
+void merge_snapshots(std::vector<stage_snapshot>& into, bundle b);
+
 /// The stages in order, on rank 0; nothing on the others, which send what they host. `here`: what the owners on this
 /// rank have, by stage. `transfers` null: one process.
 std::vector<stage_snapshot> collect_snapshots(const pipeline& p, std::map<int, stage_copy> here,

@@ -62,6 +62,13 @@ run_setup tiny_options() {
 
 namespace {
 
+std::vector<actors::plan_change> changes_of(const tiny_extras& extras, const model& net, actors::job_place where) {
+  std::vector<actors::plan_change> changes;
+  for (const auto& [step, request] : extras.changes)
+    changes.push_back({step, actors::settle_request(request, net, where)});
+  return changes;
+}
+
 struct tiny_data {
   explicit tiny_data(const tiny_extras& extras) : train(extras.samples, {3, 8, 8}, 5, 11) {
     inputs.net = extras.net ? extras.net : tiny_residual_network();
@@ -96,6 +103,7 @@ training_result train_tiny_ranks(const run_setup& options, int ranks, const tiny
       const actors::job job{*control[i], *data[i], std::chrono::seconds(60)};
       auto inputs = shared.inputs;
       inputs.ranks = &job;
+      inputs.changes = changes_of(extras, *inputs.net, {ranks, r});
       auto& observer = r == 0 ? result.seen : others[i];
       const auto plan = actors::settle_request(options, *inputs.net, {ranks, r});
       auto summary = actors::train(plan, options, inputs, observer, wishes[i]);
@@ -125,7 +133,9 @@ training_result train_tiny(const run_setup& options, const tiny_extras& extras) 
   result.seen.checkpoint_at = extras.checkpoint_at;
   result.seen.stop_in_evaluation = extras.stop_in_evaluation;
   const auto plan = actors::settle_request(options, *data.inputs.net);
-  result.summary = actors::train(plan, options, data.inputs, result.seen, control);
+  auto inputs = data.inputs;
+  inputs.changes = changes_of(extras, *inputs.net, {});
+  result.summary = actors::train(plan, options, inputs, result.seen, control);
   result.seen.control = nullptr;
   return result;
 }

@@ -72,7 +72,8 @@ struct tiny_extras {
   std::int64_t stop_at = 0;
   std::int64_t checkpoint_at = 0;
   bool stop_in_evaluation = false;
-  std::vector<actors::run_control>* wishes = nullptr; ///< of the ranks, where a test has its own
+  std::vector<actors::run_control>* wishes = nullptr;                       ///< of the ranks, where a test has its own
+  std::vector<std::pair<std::int64_t, actors::pipeline_request>> changes{}; ///< of the plan, by step
 };
 training_result train_tiny(const run_setup& options, const tiny_extras& extras = {});
 

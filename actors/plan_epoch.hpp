@@ -1,0 +1,48 @@
+// A run is a sequence of plan epochs: each has its plan, its parts and its executor; the next one is made beside it.
+#pragma once
+
+#include "actors/ranks/plan_exchange.hpp"
+#include "actors/run_plan.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace penstock::actors {
+
+/// One plan of a run and what was built for it. Stays where it is: its executor works with its parts.
+class plan_epoch {
+public:
+  /// Devices, streams and initial weights of the run's first plan.
+  plan_epoch(run_plan plan, const run_inputs& inputs, run_observer& observer, run_control& control, step_log& steps);
+  plan_epoch(const plan_epoch&) = delete;
+  plan_epoch& operator=(const plan_epoch&) = delete;
+
+  /// Moves what was built and loaded to its owners; from here on only they have it.
+  void start(trace_recorder* trace);
+  std::int64_t number() const { return services_.plan_epoch; }
+  const run_plan& plan() const { return plan_; }
+  pipeline& parts() { return *parts_; }
+  executor& run() { return *executor_; }
+  bool is_running() const { return executor_ != nullptr; }
+  void stop() { executor_.reset(); }
+
+  /// The epoch behind this one, prepared at a drain and ready to train: its parts beside these, with what these have
+  /// learnt moved from owner to owner by global name. Null, with the reason told to `refused`, when a rank could not
+  /// prepare it; then this one goes on. Ranks that have a job do this together. Throws job_ended, and penstock::error
+  /// for what leaves a rank without an answer.
+  std::unique_ptr<plan_epoch> change(const planner::plan_ptr& to, const run_inputs& inputs,
+                                     std::shared_ptr<plan_exchange> exchange, trace_recorder* trace,
+                                     const std::function<void(const std::string&)>& refused);
+
+private:
+  struct next_tag {};
+  plan_epoch(next_tag, run_plan plan, const plan_epoch& before, const run_inputs& inputs);
+
+  run_plan plan_;
+  std::unique_ptr<pipeline> parts_;
+  run_services services_;
+  std::unique_ptr<executor> executor_;
+};
+
+} // namespace penstock::actors
