@@ -174,7 +174,7 @@ void actors_executor::await(Take take, std::optional<clock::time_point> answers_
               if (answers_by && clock::now() > *answers_by)
                 throw error("[stall] a stage does not answer at a drain: it has not for " +
                             std::to_string(services_.options.stall_seconds) + " s");
-              if (answers_by || !(services_.control.stop || services_.control.checkpoint)) return;
+              if (answers_by || !services_.control.wants_drain()) return;
               // Again and again: rank 0 may not have begun the stretch yet.
               if (waited++ % 10 == 0) caf::anon_send(coordinator_, drain_msg{});
             });

@@ -38,8 +38,7 @@ private:
   void carry_out_one(const add_loss& e) {
     const auto& m = e.message;
     context_->services.steps.add(m.key.minibatch, m.key.microbatch, m.metrics);
-    const auto& control = context_->services.control;
-    if (control.stop || control.checkpoint) caf::anon_send(context_->coordinator, drain_msg{});
+    if (context_->services.control.wants_drain()) caf::anon_send(context_->coordinator, drain_msg{});
   }
   void carry_out_one(const losses_are_in&) {
     context_->services.steps.end_segment();

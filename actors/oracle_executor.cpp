@@ -103,7 +103,7 @@ std::int64_t oracle_executor::train(stretch_ptr run) {
   services_.steps.begin_segment(run_->first_minibatch, 0);
   std::int64_t tau = 0;
   for (; tau < run_->schedule.minibatches; ++tau) {
-    if (services_.control.stop || services_.control.checkpoint) break;
+    if (services_.control.wants_drain()) break;
     for (std::int32_t m = 0; m < run_->schedule.microbatches; ++m)
       run_microbatch(tau, m);
     update(tau);

@@ -1,6 +1,7 @@
 // What those who want a run to end, and the run's long parts, tell each other.
 #pragma once
 
+#include "actors/plan_wishes.hpp"
 #include "kernels/check.hpp"
 
 #include <atomic>
@@ -21,8 +22,12 @@ enum class run_part : std::uint8_t {
 struct run_control {
   std::atomic<bool> stop{false};       ///< finish what is admitted, checkpoint, leave
   std::atomic<bool> checkpoint{false}; ///< drain, checkpoint, go on
+  /// The run drains as soon as it can.
+  bool wants_drain() const { return stop || checkpoint || plan_wishes.has_any(); }
+
   std::atomic<run_part> part{run_part::nothing_to_lose};
   std::atomic<bool> has_folder{false}; ///< an end writes a checkpoint
+  actors::plan_wishes plan_wishes;     ///< of a job, rank 0's count
 };
 
 /// A wish to stop was followed where there was nothing to save.

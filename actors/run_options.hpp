@@ -24,7 +24,7 @@ struct run_options {
   lr_schedule_options lr;
   float label_smoothing = 0;
   bool replica_lr_scaling = true; ///< factor R_s / R_0 in the pipedream family
-  int rate_replicas = 0;          ///< R_0 there, of the run's first plan; 0: the plan's own
+  int rate_replicas = 0;          ///< R_0 there, of the run's first plan: settled by the run
   bool decay_norm_bias = true;    ///< weight decay on biases and normalisation parameters
   double clip_norm = 0;           ///< more than 0: clip the exact global norm (synchronous schedules)
   bool stop_on_nonfinite = true;

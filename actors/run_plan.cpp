@@ -117,7 +117,7 @@ run_plan resolve_run(const planner::plan_ptr& given, const run_options& options,
   plan.dealing = schedule_of(*plan.plan);
   check_schedule_fits(plan);
   if (o.eval_batch == 0) o.eval_batch = o.batch;
-  if (o.rate_replicas == 0) o.rate_replicas = plan.plan->stages.front().replicas;
+  o.rate_replicas = inputs.first_replicas > 0 ? inputs.first_replicas : plan.plan->stages.front().replicas;
   check_layer_actors(o, inputs, first_layers_of(*plan.plan, *inputs.net));
   require_whole_minibatch(o, inputs.train->size());
   const minibatch_plan minibatches(inputs.train->size(), o.batch, o.last);

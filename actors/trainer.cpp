@@ -3,6 +3,7 @@
 
 #include "actors/checkpoint_writer.hpp"
 #include "actors/digest.hpp"
+#include "actors/plan_agenda.hpp"
 #include "actors/plan_epoch.hpp"
 #include "actors/policy/settle_plan.hpp"
 #include "actors/ranks/job.hpp"
@@ -71,7 +72,6 @@ private:
   void take_position(const checkpoint_position& at);
   void name_changes(const checkpoint_position& before);
   void train_stretches();
-  std::int64_t next_drain() const;
   void change_plan();
   void after_drain(std::int64_t planned_end);
   void evaluate();
@@ -100,10 +100,10 @@ private:
   std::unique_ptr<trace_files> trace_;
   step_log steps_;
   std::unique_ptr<plan_epoch> now_;
-  std::vector<plan_change> changes_; // to come, by ascending step
-  std::int64_t done_ = 0;            // minibatches, of the whole run
-  std::int64_t resumed_ = 0;         // of them, done by a leg before this one
-  std::int64_t evaluated_at_ = -1;   // steps after which there was an evaluation
+  plan_agenda agenda_;
+  std::int64_t done_ = 0;          // minibatches, of the whole run
+  std::int64_t resumed_ = 0;       // of them, done by a leg before this one
+  std::int64_t evaluated_at_ = -1; // steps after which there was an evaluation
   std::int64_t checkpointed_at_ = -1;
   // What all ranks agree on: a signal may reach only one of them.
   bool stopping_ = false;
@@ -115,11 +115,11 @@ training_run::training_run(run_plan plan, const run_inputs& inputs, run_observer
                            checkpoint_lock* lock)
     : plan_(std::move(plan)), inputs_(inputs), observer_(observer, plan_.rank != 0), control_(control),
       summary_(describe(plan_, *inputs.net)),
-      steps_(observer_, plan_.options.lr, plan_.plan->microbatches, plan_.drains.per_epoch, plan_.drains.total) {
+      steps_(observer_, plan_.options.lr, plan_.plan->microbatches, plan_.drains.per_epoch, plan_.drains.total),
+      agenda_(inputs.changes) {
   control_.part = run_part::nothing_to_lose;
   control_.has_folder = !plan_.options.checkpoint.empty() && !plan_.options.eval_only;
   doing("building the weights", run_part::nothing_to_lose);
-  changes_ = inputs.changes;
   now_ = std::make_unique<plan_epoch>(plan_, inputs_, observer_, control_, steps_);
   if (inputs.ranks == nullptr) give_up_if_asked(control_); // ranks of a job leave together, begin_training()
   if (inputs.ranks != nullptr) {
@@ -134,6 +134,7 @@ training_run::training_run(run_plan plan, const run_inputs& inputs, run_observer
 }
 
 training_run::~training_run() {
+  control_.plan_wishes.close("the run has ended");
   if (inputs_.ranks != nullptr) inputs_.ranks->control.on_failure({});
 }
 
@@ -213,7 +214,7 @@ void training_run::take_position(const checkpoint_position& at) {
     summary_.drains.assign(std::istream_iterator<std::int64_t>(numbers), {});
   }
   checkpointed_at_ = resumed_ = done_;
-  std::erase_if(changes_, [this](const auto& c) { return c.step <= done_; });
+  agenda_.forget_until(done_);
 }
 
 // Up to here any rank may have left; from here on all end at one minibatch.
@@ -239,7 +240,7 @@ void training_run::name_changes(const checkpoint_position& before) {
 
 void training_run::train_stretches() {
   while (done_ < plan_.drains.total && !stopping_) {
-    const auto end = next_drain();
+    const auto end = agenda_.next_drain(plan_.drains.next(done_));
     const auto stretch = static_cast<std::int64_t>(summary_.drains.size());
     doing("training", run_part::training);
     done_ += now_->run().train(plan_stretch(plan_, stretch, done_, end - done_));
@@ -250,19 +251,14 @@ void training_run::train_stretches() {
                         plan_.plan->schedule + " the weights are from here on those of a run that drains there");
     agree();
     after_drain(end);
-    if (!changes_.empty() && changes_.front().step == done_ && done_ < plan_.drains.total && !stopping_) change_plan();
+    agenda_.take_wishes(control_.plan_wishes, done_, plan_.drains.total, *inputs_.net, inputs_.ranks);
+    if (agenda_.has_one_after(done_) && !stopping_) change_plan();
   }
-}
-
-std::int64_t training_run::next_drain() const {
-  const auto planned = plan_.drains.next(done_);
-  return changes_.empty() ? planned : std::min(planned, changes_.front().step);
 }
 
 // Until all ranks are ready the plan at hand can go on, and does where one is not.
 void training_run::change_plan() {
-  const auto change = changes_.front();
-  changes_.erase(changes_.begin());
+  const auto change = agenda_.take();
   doing("changing the plan", run_part::training);
   const auto exchange = std::make_shared<plan_exchange>(inputs_.ranks, now_->number() + 1);
   if (inputs_.ranks != nullptr) {
@@ -276,6 +272,7 @@ void training_run::change_plan() {
   auto next =
       now_->change(change.plan, inputs_, exchange, trace_ ? &trace_->recorder() : nullptr, [&](const std::string& why) {
         observer_.on_note("the plan was not changed" + after + ", and the one before goes on: " + why);
+        agenda_.answer(why);
       });
   if (!next) return;
   now_ = std::move(next);
@@ -285,6 +282,7 @@ void training_run::change_plan() {
   summary_.stages = seen.stages;
   summary_.plan_changes.push_back({done_, plan_.plan});
   steps_.set_microbatches(plan_.plan->microbatches);
+  agenda_.answer("");
   observer_.on_note("the plan changed" + after + ": " + describe_stages(*plan_.plan) + ", " + plan_.plan->schedule);
 }
 

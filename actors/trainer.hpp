@@ -95,6 +95,7 @@ struct run_inputs {
   checkpoint_lock* lock = nullptr; ///< of the checkpoint folder; null: the run takes it itself
   const job* ranks = nullptr;      ///< the other processes of the run; null: there are none
   std::vector<plan_change> changes{}; ///< of the plan, by ascending step; those of steps that are done are left out
+  int first_replicas = 0; ///< R_0 of the run's first plan, in the rate factor; 0: the plan's own
 };
 
 /// What would be run: the settled plan and its weights; checks everything that can be checked without computing. Throws

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 #include <random>
 
@@ -209,6 +210,67 @@ TEST(PlanChange, IsPartOfARunThatIsResumed) {
   EXPECT_EQ(resumed.drains, whole.drains);
   EXPECT_EQ(resumed.weights_sha256, whole.weights_sha256);
   EXPECT_EQ(resumed.state_sha256, whole.state_sha256);
+}
+
+// -- wished for while training goes on ----------------------------------------------------
+
+struct wish {
+  std::int64_t made_at = 2; // step
+  std::vector<int> replicas{1, 1, 1};
+  std::optional<std::int64_t> step{};
+};
+
+// A run of 12 steps with those wishes, and how they were answered.
+std::pair<training_result, std::vector<std::string>> run_with(const std::vector<wish>& wishes, int ranks) {
+  auto o = tiny_options();
+  o.replicas = {1, 1};
+  o.steps = 12;
+  o.eval_every = -1;
+  std::mutex mutex;
+  std::vector<std::string> answers(wishes.size(), "none");
+  tiny_extras extras;
+  extras.at_step = [&](std::int64_t step, actors::run_control& control) {
+    for (std::size_t i = 0; i < wishes.size(); ++i) {
+      if (wishes[i].made_at != step) continue;
+      actors::pipeline_request r;
+      r.replicas = wishes[i].replicas;
+      r.threads = 1;
+      control.plan_wishes.post(actors::settle_request(r, *tiny_residual_network(), {ranks, 0}), wishes[i].step,
+                               [&, i](const std::string& refusal) {
+                                 const std::lock_guard lock(mutex);
+                                 answers[i] = refusal.empty() ? "took place" : refusal;
+                               });
+    }
+  };
+  auto run = ranks == 1 ? train_tiny(o, extras) : train_tiny_ranks(o, ranks, extras);
+  return {std::move(run), answers};
+}
+
+TEST(PlanWish, TakesPlaceAtTheNextDrainOrAtAStepToCome) {
+  for (const int ranks : {1, 2}) {
+    const auto [run, answers] = run_with({{.made_at = 2}, {.made_at = 6, .replicas = {1, 2}, .step = 10}}, ranks);
+    EXPECT_THAT(answers, ElementsAre("took place", "took place"));
+    ASSERT_EQ(run.summary.plan_changes.size(), 2U);
+    EXPECT_GE(run.summary.plan_changes[0].step, 2);
+    EXPECT_EQ(run.summary.plan_changes[1].step, 10);
+    EXPECT_EQ(run.summary.steps, 12);
+    EXPECT_EQ(run.summary.plan->stages.back().replicas, 2);
+  }
+}
+
+TEST(PlanWish, IsRefusedWithTheReasonAndTheRunGoesOn) {
+  const auto [run, answers] = run_with({{.made_at = 8, .step = 2},
+                                        {.made_at = 3, .step = 12},
+                                        {.made_at = 3, .step = 11},
+                                        {.made_at = 4, .replicas = {1}, .step = 11},
+                                        {.made_at = 12}},
+                                       1);
+  EXPECT_THAT(answers[0], HasSubstr("step 2 has passed"));
+  EXPECT_THAT(answers[1], HasSubstr("step 12 is not before the run's end"));
+  EXPECT_EQ(answers[2], "took place");
+  EXPECT_THAT(answers[3], HasSubstr("the plan changes after step 11 already"));
+  EXPECT_THAT(answers[4], HasSubstr("end"));
+  EXPECT_EQ(run.summary.steps, 12);
 }
 
 } // namespace

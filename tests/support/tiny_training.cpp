@@ -92,6 +92,8 @@ training_result train_tiny_ranks(const run_setup& options, int ranks, const tiny
   auto& wishes = extras.wishes != nullptr ? *extras.wishes : own_wishes;
   training_result result;
   result.seen.control = &wishes.back();
+  if (extras.at_step)
+    result.seen.at_step = [&](std::int64_t step, actors::run_control&) { extras.at_step(step, wishes.front()); };
   result.seen.stop_at = extras.stop_at;
   result.seen.checkpoint_at = extras.checkpoint_at;
   result.seen.stop_in_evaluation = extras.stop_in_evaluation;
@@ -129,6 +131,7 @@ training_result train_tiny(const run_setup& options, const tiny_extras& extras) 
   training_result result;
   actors::run_control control;
   result.seen.control = &control;
+  result.seen.at_step = extras.at_step;
   result.seen.stop_at = extras.stop_at;
   result.seen.checkpoint_at = extras.checkpoint_at;
   result.seen.stop_in_evaluation = extras.stop_in_evaluation;

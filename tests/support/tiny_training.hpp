@@ -36,6 +36,7 @@ public:
     steps.push_back(e);
     if (control != nullptr && e.step == stop_at) control->stop = true;
     if (control != nullptr && e.step == checkpoint_at) control->checkpoint = true;
+    if (control != nullptr && at_step) at_step(e.step, *control);
   }
   void on_eval(const actors::eval_event& e) override { evaluations.push_back(e); }
   void on_checkpoint(const std::filesystem::path&, std::int64_t step) override { checkpoints.push_back(step); }
@@ -52,6 +53,7 @@ public:
   std::int64_t stop_at = 0;       ///< asks the run to end when this step is reported
   std::int64_t checkpoint_at = 0; ///< asks for a checkpoint
   bool stop_in_evaluation = false;
+  std::function<void(std::int64_t, actors::run_control&)> at_step{}; ///< of rank 0's control
 };
 
 struct training_result {
@@ -74,6 +76,7 @@ struct tiny_extras {
   bool stop_in_evaluation = false;
   std::vector<actors::run_control>* wishes = nullptr;                       ///< of the ranks, where a test has its own
   std::vector<std::pair<std::int64_t, actors::pipeline_request>> changes{}; ///< of the plan, by step
+  std::function<void(std::int64_t, actors::run_control&)> at_step{};        ///< on rank 0, after each step
 };
 training_result train_tiny(const run_setup& options, const tiny_extras& extras = {});
 
