@@ -64,32 +64,48 @@ std::vector<tensor> initial_replica_states(const segment& layers, memory_pool& p
   return states;
 }
 
-void initialise_stage(stage_unit& s, const run_options& options, const optimizer& step) {
-  s.update_stream().run([&](backend& ops) {
-    s.formats = s.layers->parameter_formats(ops);
-    s.owned.newest = std::make_shared<weight_set>();
-    for (std::size_t i = 0; i < s.layers->parameters().size(); ++i) {
-      const auto& p = s.layers->parameters()[i];
-      auto plain = ops.allocate(dtype::f32, p.spec.dims, memory_use::weights);
-      if (!options.draws_weights)
-        std::memset(plain.raw(), 0, plain.bytes());
-      else
-        initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, p.spec.init, options.seed,
-                   p.name);
-      require_finite(plain, "[weights] the initial value of " + p.name);
-      s.owned.newest->tensors.push_back(ops.reorder(plain, s.formats[i], memory_use::weights));
+// On the stage's update stream, `threads` of which may draw.
+void initialise_stage(backend& ops, stage_unit& s, const run_options& options, const optimizer& step, int threads) {
+  s.formats = s.layers->parameter_formats(ops);
+  s.owned.newest = std::make_shared<weight_set>();
+  for (std::size_t i = 0; i < s.layers->parameters().size(); ++i) {
+    const auto& p = s.layers->parameters()[i];
+    auto plain = ops.allocate(dtype::f32, p.spec.dims, memory_use::weights);
+    if (!options.draws_weights)
+      ops.fill(plain, 0);
+    else
+      initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, p.spec.init, options.seed, p.name,
+                 threads);
+    if (!draws_finite(p.spec.init)) require_finite(plain, "[weights] the initial value of " + p.name);
+    s.owned.newest->tensors.push_back(ops.reorder(plain, s.formats[i], memory_use::weights));
+  }
+  for (const auto& w : s.owned.newest->tensors) {
+    optimizer_state state;
+    for (std::size_t n = 0; n < step.state_names().size(); ++n) {
+      auto t = ops.allocate(dtype::f32, w.dims(), memory_use::optimizer_state, w.format());
+      ops.fill(t, 0); // padding included
+      state.tensors.push_back(std::move(t));
     }
-    for (const auto& w : s.owned.newest->tensors) {
-      optimizer_state state;
-      for (std::size_t n = 0; n < step.state_names().size(); ++n) {
-        auto t = ops.allocate(dtype::f32, w.dims(), memory_use::optimizer_state, w.format());
-        std::memset(t.raw(), 0, t.bytes()); // padding included
-        state.tensors.push_back(std::move(t));
-      }
-      s.owned.optimizer_states.push_back(std::move(state));
-    }
-  });
+    s.owned.optimizer_states.push_back(std::move(state));
+  }
   s.update_memory().reset_peak(); // the plain copy made here is no version of the run
+}
+
+// All stages at once, each on its own cores.
+void initialise_stages(pipeline& p, const run_options& options) {
+  const auto local = std::count_if(p.stages.begin(), p.stages.end(), [](const auto& s) { return s.is_local(); });
+  const int share = usable_cores() / std::max(1, static_cast<int>(local));
+  std::vector<std::future<void>> under_way;
+  under_way.reserve(p.stages.size());
+  for (auto& s : p.stages)
+    if (s.is_local())
+      under_way.push_back(s.update_stream().start([&, threads = std::max(share, p.threads)](backend& ops) {
+        initialise_stage(ops, s, options, *p.step, threads);
+      }));
+  for (auto& stage : under_way)
+    stage.wait(); // all of them, since they use what a failure would take away
+  for (auto& stage : under_way)
+    stage.get();
 }
 
 int workers_on(const placement& where, int rank) {
@@ -145,9 +161,9 @@ std::unique_ptr<pipeline> build_pipeline(const planner::execution_plan& plan, co
     s.replicas.resize(static_cast<std::size_t>(plan.stages[i].replicas));
     for (const int r : s.local)
       s.replicas[static_cast<std::size_t>(r)] = open_replica(options, s, r, p->threads, dealer.next());
-    if (s.is_local()) initialise_stage(s, options, *p->step);
     p->stages.push_back(std::move(s));
   }
+  initialise_stages(*p, options);
   return p;
 }
 

@@ -16,8 +16,12 @@ namespace penstock {
 ///   uniform: element i is value * (2u - 1), u = (upper 53 bits of word i + 1/2) / 2^53;
 ///   normal:  elements 2j and 2j + 1 are value * r cos t and value * r sin t (Box and Muller), r = sqrt(-2 ln u1),
 ///            t = 2 pi u2, u1 and u2 being (upper, lower half of word j + 1/2) / 2^32.
-/// Computed in double, rounded once.
-void initialise(std::span<float> values, const initializer& init, std::uint64_t seed, std::string_view name);
+/// Computed in double, rounded once. By at most `threads` threads, 0: as many as there are usable cores.
+void initialise(std::span<float> values, const initializer& init, std::uint64_t seed, std::string_view name,
+                int threads = 0);
+
+/// Whether every value drawn is certain to be finite: no normal is further than 6.8 from 0.
+bool draws_finite(const initializer& init);
 
 /// Every parameter by its global name, plain f32, by `initialise`.
 named_tensors initial_weights(const model& network, std::uint64_t seed, memory_pool& pool);

@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <functional>
+#include <future>
 
 namespace penstock {
 
@@ -23,6 +24,8 @@ public:
   virtual void post(work job, completion done) = 0;
   virtual const stream_options& options() const = 0;
 
+  /// Posts the work; the future ends with it and carries what it threw.
+  std::future<void> start(work job);
   /// Posts the work and waits for it; rethrows what it threw. Not from the stream's own thread.
   void run(work job);
 };

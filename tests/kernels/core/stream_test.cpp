@@ -60,6 +60,16 @@ TEST(Stream, RunLetsGoOfTheWorkBeforeItReturns) {
   EXPECT_EQ(held.use_count(), 1);
 }
 
+TEST(Stream, StartReturnsAtOnceAndItsFutureCarriesTheEnd) {
+  thread_stream one;
+  std::promise<void> begin;
+  auto started = one.start([&](backend&) { begin.get_future().wait(); });
+  begin.set_value(); // would never be reached if start() waited
+  EXPECT_NO_THROW(started.get());
+  auto failed = one.start([](backend&) { throw usage_error("no"); });
+  EXPECT_THROW(failed.get(), usage_error);
+}
+
 TEST(Device, IsNamedByKindAndIndex) {
   EXPECT_EQ(to_string(device_id{}), "cpu:0");
   EXPECT_EQ(to_string(device_id{device_kind::cuda, 1}), "cuda:1");
