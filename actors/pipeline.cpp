@@ -70,25 +70,17 @@ void initialise_stage(backend& ops, stage_unit& s, const run_options& options, c
   s.owned.newest = std::make_shared<weight_set>();
   for (std::size_t i = 0; i < s.layers->parameters().size(); ++i) {
     const auto& p = s.layers->parameters()[i];
-    auto plain = ops.allocate(dtype::f32, p.spec.dims, memory_use::weights);
-    if (!options.draws_weights)
-      ops.fill(plain, 0);
-    else
-      initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, p.spec.init, options.seed, p.name,
-                 threads);
-    if (!draws_finite(p.spec.init)) require_finite(plain, "[weights] the initial value of " + p.name);
-    s.owned.newest->tensors.push_back(ops.reorder(plain, s.formats[i], memory_use::weights));
+    s.owned.newest->tensors.push_back(
+        options.draws_weights ? initial_parameter(ops, p.spec, p.name, s.formats[i], options.seed, threads)
+                              : ops.allocate_zeroed(dtype::f32, p.spec.dims, memory_use::weights, s.formats[i]));
   }
   for (const auto& w : s.owned.newest->tensors) {
     optimizer_state state;
-    for (std::size_t n = 0; n < step.state_names().size(); ++n) {
-      auto t = ops.allocate(dtype::f32, w.dims(), memory_use::optimizer_state, w.format());
-      ops.fill(t, 0); // padding included
-      state.tensors.push_back(std::move(t));
-    }
+    for (std::size_t n = 0; n < step.state_names().size(); ++n)
+      state.tensors.push_back(ops.allocate_zeroed(dtype::f32, w.dims(), memory_use::optimizer_state, w.format()));
     s.owned.optimizer_states.push_back(std::move(state));
   }
-  s.update_memory().reset_peak(); // the plain copy made here is no version of the run
+  s.update_memory().reset_peak(); // plain copies made here are no version of the run
 }
 
 // All stages at once, each on its own cores.

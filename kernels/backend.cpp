@@ -14,4 +14,9 @@ tensor backend::allocate(dtype type, shape dims, memory_use use, format_ptr form
   return tensor::allocate(device().memory(), type, std::move(dims), use, std::move(format));
 }
 
+tensor backend::allocate_zeroed(dtype type, shape dims, memory_use use, format_ptr format) {
+  const auto bytes = stored_bytes(type, dims, format);
+  return tensor(type, std::move(dims), device().memory().allocate_zeroed(bytes, use), std::move(format));
+}
+
 } // namespace penstock

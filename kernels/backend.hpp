@@ -104,9 +104,16 @@ public:
   tensor allocate_activation(shape dims);
   /// Uninitialised, any format.
   tensor allocate(dtype type, shape dims, memory_use use, format_ptr format = nullptr);
+  /// All bytes zero, padding included.
+  tensor allocate_zeroed(dtype type, shape dims, memory_use use, format_ptr format = nullptr);
   /// The same values in another format; no copy when it has it already.
   virtual tensor reorder(const tensor& x, format_ptr format, memory_use use) = 0;
   tensor to_plain(const tensor& x, memory_use use = memory_use::scratch) { return reorder(x, nullptr, use); }
+  /// Puts the rows of `plain` (along axis 0) in the place of as many rows of `target`, whatever its format, from row
+  /// `first` on. Both have the same number of axes. Rows go in whole blocks of row_block, counted from row 0; the last
+  /// block may be shorter.
+  virtual void reorder_rows(const tensor& plain, std::int64_t first, const tensor& target) = 0;
+  static constexpr std::int64_t row_block = 64;
   virtual void fill(tensor& x, float value) = 0;              // f32; padding stays zero when value is 0
   virtual void accumulate(tensor& into, const tensor& x) = 0; // into += x; formats equal
   /// y = a + b, ReLU on top when asked. Reuses a's bytes when it is unique.

@@ -2,6 +2,7 @@
 #include "kernels/initialise.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/finite.hpp"
 #include "kernels/random_fill.hpp"
 #include "kernels/usable_cores.hpp"
 
@@ -18,7 +19,7 @@ namespace {
 
 /// A run of elements of one parameter; begins at an even element, so that pairs of normals stay together.
 struct chunk {
-  float* values = nullptr; // of the whole parameter
+  float* out = nullptr;
   std::int64_t begin = 0;
   std::int64_t end = 0;
   random_words words;
@@ -27,28 +28,29 @@ struct chunk {
 
 constexpr std::int64_t chunk_elements = 1 << 18; // a MB, some 0.2 ms
 constexpr std::size_t chunks_worth_a_thread = 4;
+constexpr std::int64_t piece_elements = std::int64_t{4} << 20; // drawn and reordered while in cache
 
 void fill(const chunk& c) {
   switch (c.init.kind) {
   case initializer_kind::constant:
-    std::fill(c.values + c.begin, c.values + c.end, c.init.value);
+    std::fill_n(c.out, c.end - c.begin, c.init.value);
     break;
   case initializer_kind::uniform:
-    fill_uniform(c.values, c.begin, c.end, c.words, c.init.value);
+    fill_uniform(c.out, c.begin, c.end, c.words, c.init.value);
     break;
   case initializer_kind::normal:
-    fill_normal(c.values, c.begin, c.end, c.words, c.init.value);
+    fill_normal(c.out, c.begin, c.end, c.words, c.init.value);
     break;
   }
 }
 
+// `first`: the place of values[0] in the parameter, even.
 void add_chunks(std::vector<chunk>& chunks, std::span<float> values, const initializer& init, std::uint64_t seed,
-                std::string_view name) {
+                std::string_view name, std::int64_t first = 0) {
   const random_words words(seed, name);
   const auto size = static_cast<std::int64_t>(values.size());
-  for (std::int64_t begin = 0; begin < size; begin += chunk_elements) {
-    chunks.push_back({values.data(), begin, std::min(size, begin + chunk_elements), words, init});
-  }
+  for (std::int64_t at = 0; at < size; at += chunk_elements)
+    chunks.push_back({values.data() + at, first + at, first + std::min(size, at + chunk_elements), words, init});
 }
 
 void fill_all(const std::vector<chunk>& chunks, int threads) {
@@ -69,6 +71,11 @@ void fill_all(const std::vector<chunk>& chunks, int threads) {
   work();
 }
 
+// Whether all values are certain to be finite: sqrt(-2 ln 2^-33) < 6.77, so no normal is further than that from 0.
+bool draws_finite(const initializer& init) {
+  return std::abs(init.value) < std::numeric_limits<float>::max() / 8;
+}
+
 template <class T>
 void fill_constant(tensor& t, float value) {
   std::fill_n(t.data<T>(), t.elements(), static_cast<T>(value));
@@ -83,9 +90,32 @@ void initialise(std::span<float> values, const initializer& init, std::uint64_t 
   fill_all(chunks, threads);
 }
 
-bool draws_finite(const initializer& init) {
-  // sqrt(-2 ln 2^-33) is less than 6.77.
-  return std::abs(init.value) < std::numeric_limits<float>::max() / 8;
+tensor initial_parameter(backend& ops, const parameter_spec& spec, std::string_view name, const format_ptr& format,
+                         std::uint64_t seed, int threads) {
+  const auto draw = [&](const tensor& plain, std::int64_t first) {
+    std::vector<chunk> chunks;
+    const std::span<float> values(plain.data<float>(), static_cast<std::size_t>(plain.elements()));
+    add_chunks(chunks, values, spec.init, seed, name, first);
+    fill_all(chunks, threads);
+    if (!draws_finite(spec.init)) require_finite(plain, "[weights] the initial value of " + std::string(name));
+  };
+  const bool goes_in_pieces =
+      format != nullptr && spec.dims.size() == 2 && spec.dims[0] > backend::row_block && draws_finite(spec.init);
+  if (!goes_in_pieces) {
+    auto plain = ops.allocate(dtype::f32, spec.dims, memory_use::weights);
+    draw(plain, 0);
+    return ops.reorder(plain, format, memory_use::weights);
+  }
+  auto target = ops.allocate(dtype::f32, spec.dims, memory_use::weights, format);
+  const std::int64_t row = spec.dims[1], blocks = std::max<std::int64_t>(piece_elements / row / backend::row_block, 1);
+  tensor plain;
+  for (std::int64_t first = 0; first < spec.dims[0]; first += blocks * backend::row_block) {
+    const shape piece{std::min(blocks * backend::row_block, spec.dims[0] - first), row};
+    if (!plain || plain.dims() != piece) plain = ops.allocate(dtype::f32, piece, memory_use::scratch);
+    draw(plain, first * row);
+    ops.reorder_rows(plain, first, target);
+  }
+  return target;
 }
 
 named_tensors initial_weights(const model& network, std::uint64_t seed, memory_pool& pool) {

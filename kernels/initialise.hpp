@@ -1,6 +1,7 @@
 // Starting values of a model's parameters and states, from the seed and their names alone.
 #pragma once
 
+#include "kernels/backend.hpp"
 #include "kernels/model.hpp"
 #include "kernels/safetensors.hpp"
 
@@ -20,8 +21,10 @@ namespace penstock {
 void initialise(std::span<float> values, const initializer& init, std::uint64_t seed, std::string_view name,
                 int threads = 0);
 
-/// Whether every value drawn is certain to be finite: no normal is further than 6.8 from 0.
-bool draws_finite(const initializer& init);
+/// One parameter by `initialise`, in that format. Large matrices go there in pieces, so that they never lie in memory
+/// twice. Throws penstock::error when a value is not finite.
+tensor initial_parameter(backend& ops, const parameter_spec& spec, std::string_view name, const format_ptr& format,
+                         std::uint64_t seed, int threads = 0);
 
 /// Every parameter by its global name, plain f32, by `initialise`.
 named_tensors initial_weights(const model& network, std::uint64_t seed, memory_pool& pool);

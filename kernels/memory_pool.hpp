@@ -54,6 +54,8 @@ public:
 
   /// Uninitialised bytes; zero bytes give a valid handle. Throws penstock::error when the system has none left.
   buffer allocate(std::size_t bytes, memory_use use);
+  /// The same, all zero. Large blocks that come from the system are zero as they are, and are not touched.
+  buffer allocate_zeroed(std::size_t bytes, memory_use use);
 
   memory_usage usage() const;
   /// Makes the present live bytes the peak, to measure what follows.
@@ -64,6 +66,9 @@ public:
 private:
   friend class buffer;
   struct shared_state;
+  enum class content : std::uint8_t { any, zero };
+  buffer allocate(std::size_t bytes, memory_use use, content wanted);
+
   std::shared_ptr<shared_state> state_;
 };
 

@@ -47,14 +47,14 @@ template <class... Rest>
   return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) ^ (bit & 2) << 62);
 }
 
-[[gnu::noinline]] void fill_normal_plainly(float* values, std::int64_t begin, std::int64_t end,
-                                           const random_words& words, double deviation) {
+[[gnu::noinline]] void fill_normal_plainly(float* out, std::int64_t begin, std::int64_t end, const random_words& words,
+                                           double deviation) {
   for (std::int64_t i = begin; i < end; i += 2) {
     const auto word = words[i / 2];
     const double radius = deviation * std::sqrt(-2 * std::log(first_uniform(word)));
     const double angle = 2 * std::numbers::pi * second_uniform(word);
-    values[i] = static_cast<float>(radius * std::cos(angle));
-    if (i + 1 < end) values[i + 1] = static_cast<float>(radius * std::sin(angle));
+    out[i - begin] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < end) out[i - begin + 1] = static_cast<float>(radius * std::sin(angle));
   }
 }
 
@@ -119,7 +119,7 @@ constexpr std::int64_t block_words = 128; // done plainly when one of its values
 random_words::random_words(std::uint64_t seed, std::string_view name)
     : key_(mix(mix(seed + gamma) ^ name_hash(name))) {}
 
-void fill_uniform(float* values, std::int64_t begin, std::int64_t end, const random_words& words, double range,
+void fill_uniform(float* out, std::int64_t begin, std::int64_t end, const random_words& words, double range,
                   vector_width width) {
   run_vectorized(width, begin, end, [=](std::int64_t from, std::int64_t to) PENSTOCK_VECTORIZED {
     for (std::int64_t i = from; i < to; ++i) {
@@ -127,14 +127,14 @@ void fill_uniform(float* values, std::int64_t begin, std::int64_t end, const ran
       // The upper 53 bits, by way of 32 and 21, which is exact.
       const double integer = to_double(word >> 32) * 0x1p21 + to_double((word >> 11) & 0x1FFFFFU);
       const double u = (integer + 0.5) * 0x1p-53;
-      values[i] = static_cast<float>(range * (2 * u - 1));
+      out[i - begin] = static_cast<float>(range * (2 * u - 1));
     }
   });
 }
 
-void fill_normal(float* values, std::int64_t begin, std::int64_t end, const random_words& words, double deviation,
+void fill_normal(float* out, std::int64_t begin, std::int64_t end, const random_words& words, double deviation,
                  vector_width width) {
-  if (!std::isfinite(deviation)) return fill_normal_plainly(values, begin, end, words, deviation);
+  if (!std::isfinite(deviation)) return fill_normal_plainly(out, begin, end, words, deviation);
   const std::int64_t whole = end / 2; // words of which both values are wanted
   run_vectorized(width, begin / 2, whole, [=](std::int64_t from, std::int64_t to) PENSTOCK_VECTORIZED {
     for (std::int64_t first = from; first < to; first += block_words) {
@@ -143,14 +143,14 @@ void fill_normal(float* values, std::int64_t begin, std::int64_t end, const rand
       for (std::int64_t k = first; k < last; ++k) {
         const close_pair close = close_normals(words[k], deviation);
         const auto cosine = static_cast<float>(close.cosine), sine = static_cast<float>(close.sine);
-        values[2 * k] = cosine;
-        values[2 * k + 1] = sine;
+        out[2 * k - begin] = cosine;
+        out[2 * k + 1 - begin] = sine;
         doubtful |= differs(close.cosine, cosine) | differs(close.sine, sine);
       }
-      if (doubtful != 0) fill_normal_plainly(values, 2 * first, 2 * last, words, deviation);
+      if (doubtful != 0) fill_normal_plainly(out + (2 * first - begin), 2 * first, 2 * last, words, deviation);
     }
   });
-  fill_normal_plainly(values, 2 * whole, end, words, deviation);
+  fill_normal_plainly(out + (2 * whole - begin), 2 * whole, end, words, deviation);
 }
 
 } // namespace penstock

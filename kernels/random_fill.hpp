@@ -29,15 +29,15 @@ private:
   std::uint64_t key_;
 };
 
-/// Elements [begin, end) of a parameter whose first element is *values, as initialise() defines them. The same bits for
-/// any width that the machine has.
-void fill_uniform(float* values, std::int64_t begin, std::int64_t end, const random_words& words, double range,
+/// Elements [begin, end) of a parameter, as initialise() defines them, to `out` and on. The same bits for any width
+/// that the machine has.
+void fill_uniform(float* out, std::int64_t begin, std::int64_t end, const random_words& words, double range,
                   vector_width width = widest_vectors());
 
 /// The same of normals; `begin` is even, so that the two of a word stay together. Logarithm, sine and cosine are
 /// computed a vector at a time and to a known accuracy, and what that leaves in doubt, a value in a few hundred
 /// thousand, by the C library, whose results these are to the last bit.
-void fill_normal(float* values, std::int64_t begin, std::int64_t end, const random_words& words, double deviation,
+void fill_normal(float* out, std::int64_t begin, std::int64_t end, const random_words& words, double deviation,
                  vector_width width = widest_vectors());
 
 } // namespace penstock

@@ -10,19 +10,22 @@ bool same_format(const format_ptr& a, const format_ptr& b) {
   return a != nullptr && b != nullptr && a->equals(*b);
 }
 
+std::size_t stored_bytes(dtype type, const shape& dims, const format_ptr& format) {
+  return format ? format->bytes() : static_cast<std::size_t>(element_count(dims)) * size_of(type);
+}
+
 tensor::tensor(dtype type, shape dims, buffer storage, format_ptr format)
     : type_(type), dims_(std::move(dims)), storage_(std::move(storage)), format_(std::move(format)) {
   check(storage_.size() >= bytes(), "buffer is smaller than its tensor");
 }
 
 tensor tensor::allocate(memory_pool& pool, dtype type, shape dims, memory_use use, format_ptr format) {
-  const auto size = format ? format->bytes() : static_cast<std::size_t>(element_count(dims)) * size_of(type);
+  const auto size = stored_bytes(type, dims, format);
   return tensor(type, std::move(dims), pool.allocate(size, use), std::move(format));
 }
 
 std::size_t tensor::bytes() const {
-  if (format_) return format_->bytes();
-  return static_cast<std::size_t>(elements()) * size_of(type_);
+  return stored_bytes(type_, dims_, format_);
 }
 
 namespace {

@@ -24,6 +24,9 @@ using format_ptr = std::shared_ptr<const tensor_format>; ///< null: plain, row-m
 
 bool same_format(const format_ptr& a, const format_ptr& b);
 
+/// Bytes of a tensor in that format, padding included.
+std::size_t stored_bytes(dtype type, const shape& dims, const format_ptr& format);
+
 /// Shape, element type and format over a buffer. A default-constructed tensor is "none" (no gradient, no bias).
 class tensor {
 public:

@@ -50,9 +50,7 @@ public:
     const auto formats = whole_.parameter_formats(ops);
     for (std::size_t i = 0; i < formats.size(); ++i) {
       const auto& p = whole_.parameters()[i];
-      tensor plain = ops.allocate(dtype::f32, p.spec.dims, memory_use::scratch);
-      initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, p.spec.init, 1, p.name);
-      weights_.push_back(ops.reorder(plain, formats[i], memory_use::weights));
+      weights_.push_back(initial_parameter(ops, p.spec, p.name, formats[i], 1));
     }
     const auto initial = initial_states(*model_, pool);
     for (const auto& s : whole_.states())

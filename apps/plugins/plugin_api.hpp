@@ -23,7 +23,7 @@
 namespace penstock::apps {
 
 /// Raised whenever a plug-in built before the change would misbehave.
-inline constexpr std::uint32_t plugin_abi = 2;
+inline constexpr std::uint32_t plugin_abi = 3;
 
 /// Mixes the sizes of the types that cross the border: headers or flags that change a layout change it.
 template <class... Types>

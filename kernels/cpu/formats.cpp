@@ -149,6 +149,17 @@ void onednn_backend::reorder_into(const tensor& x, const tensor& y) {
   execute(entry.run, {{DNNL_ARG_FROM, x.raw()}, {DNNL_ARG_TO, y.raw()}});
 }
 
+void onednn_backend::reorder_rows(const tensor& plain, std::int64_t first, const tensor& target) {
+  // Not kept: each is of use once.
+  dnnl::memory::dims offsets(plain.rank());
+  offsets[0] = first;
+  const auto source = description_of(plain);
+  const auto rows = description_of(target).submemory_desc(plain.dims(), offsets);
+  const dnnl::reorder::primitive_desc pd(engine_, source, engine_, rows, user_scratchpad());
+  bound_primitive run(pd, dnnl::reorder(pd), {{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, rows}});
+  execute(run, {{DNNL_ARG_FROM, plain.raw()}, {DNNL_ARG_TO, target.raw()}});
+}
+
 tensor onednn_backend::in_format(const tensor& x, const format_ptr& format) {
   return reorder(x, format, memory_use::scratch);
 }

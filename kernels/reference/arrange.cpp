@@ -34,6 +34,11 @@ tensor reference_backend::reorder(const tensor& x, format_ptr format, memory_use
   return x;
 }
 
+void reference_backend::reorder_rows(const tensor& plain, std::int64_t first, const tensor& target) {
+  check(plain.is_plain() && target.is_plain(), "the reference backend knows the plain format only");
+  std::copy_n(plain.data<float>(), plain.elements(), target.data<float>() + first * row_elements(target));
+}
+
 tensor reference_backend::flatten_forward(const tensor& x) {
   return x.reshaped({x.dim(0), row_elements(x)});
 }

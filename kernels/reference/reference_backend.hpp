@@ -14,6 +14,7 @@ public:
 
   format_ptr activation_format(const shape& dims) override;
   tensor reorder(const tensor& x, format_ptr format, memory_use use) override;
+  void reorder_rows(const tensor& plain, std::int64_t first, const tensor& target) override;
   void fill(tensor& x, float value) override;
   void accumulate(tensor& into, const tensor& x) override;
   tensor add(tensor a, const tensor& b, bool relu) override;

@@ -1,6 +1,7 @@
 // What every backend promises beyond its formulas: masks, ties, NaNs, fusion to the bit, refusals, handles.
 #include "kernels/check.hpp"
 #include "kernels/dropout_random.hpp"
+#include "kernels/initialise.hpp"
 #include "kernels/layers/layers.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/optimizer.hpp"
@@ -9,6 +10,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 namespace penstock::testing {
@@ -31,6 +33,49 @@ TEST_P(BackendRules, EveryLayoutGivesItsValuesBack) {
       EXPECT_EQ(to_host(ops, there).values, x.values) << to_string(dims);
       EXPECT_EQ(ops.reorder(there, there.format(), memory_use::scratch).raw(), there.raw()) << "a needless copy";
     }
+  });
+}
+
+TEST_P(BackendRules, ReorderingRowsGivesTheBytesOfReorderingAll) {
+  on_->run([](backend& ops) {
+    for (const shape& dims : {shape{200, 37}, shape{64, 16}, shape{65, 130}, shape{10, 128}, shape{129, 1}}) {
+      const auto format = ops.linear_weight_format({4, dims[1]}, dims);
+      const tensor all = to_device(ops, random_tensor(dims, 5));
+      const tensor wanted = ops.reorder(all, format, memory_use::weights);
+      const tensor target = ops.allocate_zeroed(dtype::f32, dims, memory_use::weights, format);
+      for (const std::int64_t blocks : {1, 2}) {
+        for (std::int64_t first = 0; first < dims[0]; first += blocks * backend::row_block) {
+          const shape piece{std::min(blocks * backend::row_block, dims[0] - first), dims[1]};
+          const tensor rows = ops.allocate(dtype::f32, piece, memory_use::scratch);
+          std::copy_n(all.data<float>() + first * dims[1], rows.elements(), rows.data<float>());
+          ops.reorder_rows(rows, first, target);
+        }
+        EXPECT_EQ(std::memcmp(target.raw(), wanted.raw(), wanted.bytes()), 0) << to_string(dims);
+      }
+    }
+  });
+}
+
+TEST_P(BackendRules, ADrawnParameterIsTheReorderedPlainOne) {
+  on_->run([](backend& ops) {
+    const initializer normal{initializer_kind::normal, 0.01F};
+    for (const shape& dims : {shape{1030, 9001}, shape{100, 37}, shape{3, 5}, shape{16, 32, 3, 3}, shape{7}}) {
+      const format_ptr format = dims.size() == 4   ? ops.conv2d_weight_format({}, {1, 32, 8, 8}, dims)
+                                : dims.size() == 2 ? ops.linear_weight_format({4, dims[1]}, dims)
+                                                   : nullptr;
+      const tensor plain = ops.allocate(dtype::f32, dims, memory_use::scratch);
+      initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, normal, 3, "w");
+      const tensor wanted = ops.reorder(plain, format, memory_use::weights);
+      const tensor drawn = initial_parameter(ops, {.name = "weight", .dims = dims, .init = normal}, "w", format, 3);
+      ASSERT_TRUE(same_format(drawn.format(), format));
+      EXPECT_EQ(std::memcmp(drawn.raw(), wanted.raw(), wanted.bytes()), 0) << to_string(dims);
+    }
+    const parameter_spec infinite{.name = "weight", .dims = {128, 64}, .init = {initializer_kind::constant, 1 / 0.0F}};
+    EXPECT_THAT(
+        [&] {
+          initial_parameter(ops, infinite, "fc.weight", ops.linear_weight_format({4, 64}, {128, 64}), 3);
+        },
+        ::testing::ThrowsMessage<error>(::testing::HasSubstr("the initial value of fc.weight holds inf at [0, 0]")));
   });
 }
 

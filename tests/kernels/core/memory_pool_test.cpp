@@ -33,6 +33,24 @@ TEST(MemoryPool, CountsEachUseApartAndInTotal) {
   EXPECT_GE(usage.reserved_bytes, 150);
 }
 
+TEST(MemoryPool, GivesZerosWhereZerosAreAskedFor) {
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{5000}, 2 * mebibyte, 33 * mebibyte + 7}) {
+    memory_pool pool;
+    for (int use = 0; use < 3; ++use) { // the second and third time blocks are reused
+      auto zeros = pool.allocate_zeroed(bytes, memory_use::optimizer_state);
+      auto any = pool.allocate(bytes, memory_use::weights);
+      ASSERT_EQ(zeros.size(), bytes);
+      EXPECT_EQ(std::count(zeros.data(), zeros.data() + bytes, std::byte{0}), static_cast<std::ptrdiff_t>(bytes));
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(zeros.data()) % 64, 0U);
+      EXPECT_EQ(pool.usage().live(memory_use::optimizer_state), static_cast<std::int64_t>(bytes));
+      std::memset(zeros.data(), 7, bytes);
+      std::memset(any.data(), 7, bytes);
+    }
+    pool.trim();
+    EXPECT_EQ(pool.usage().reserved_bytes, 0);
+  }
+}
+
 TEST(MemoryPool, CountsAHandleOnceHoweverOftenItIsCopied) {
   memory_pool pool;
   auto one = pool.allocate(64, memory_use::activations);

@@ -90,7 +90,7 @@ TEST(RandomFill, FillsAnyRangeAndNothingElse) {
           SCOPED_TRACE("width " + std::to_string(static_cast<int>(width)) + ", " + std::to_string(count) + " from " +
                        std::to_string(begin));
           std::vector<float> values(static_cast<std::size_t>(size), -7.0F);
-          kind.fill(values.data(), begin, begin + count, random_words(seed, name), 1, width);
+          kind.fill(values.data() + begin, begin, begin + count, random_words(seed, name), 1, width);
           auto around = wanted;
           std::fill_n(around.begin(), begin, -7.0F);
           std::fill(around.begin() + begin + count, around.end(), -7.0F);

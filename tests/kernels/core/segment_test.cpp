@@ -100,9 +100,7 @@ private:
       const auto formats = stages_[s].parameter_formats(ops);
       for (std::size_t i = 0; i < formats.size(); ++i) {
         const auto& p = stages_[s].parameters()[i];
-        auto plain = ops.allocate(dtype::f32, p.spec.dims, memory_use::weights);
-        initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, p.spec.init, 9, p.name);
-        weights_[s].push_back(ops.reorder(plain, formats[i], memory_use::weights));
+        weights_[s].push_back(initial_parameter(ops, p.spec, p.name, formats[i], 9));
       }
       gradients_[s].resize(formats.size());
       for (const auto& st : stages_[s].states()) {
