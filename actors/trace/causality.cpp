@@ -2,6 +2,7 @@
 #include "actors/trace/causality.hpp"
 
 #include "actors/trace/messages.hpp"
+#include "actors/trace/plan_epochs.hpp"
 
 #include <algorithm>
 #include <map>
@@ -93,13 +94,15 @@ joined_updates updates_of(const trace_header& header, const std::vector<trace_re
 std::vector<clock_bound> clock_bounds(const trace_header& header, const std::vector<trace_record>& records,
                                       const std::vector<int>& clock_of_rank) {
   bounds_collector bounds(clock_of_rank);
-  for (const auto& m : pair_messages(records))
-    if (m.send != nullptr && m.receive != nullptr)
-      bounds.add(m.send->rank, m.send->begin_ns, m.receive->rank, m.receive->begin_ns);
-  for (const auto& [key, update] : updates_of(header, records))
-    for (const auto& [giver, handed] : update.handed)
-      for (const auto& [taker, begin] : update.begins)
-        bounds.add(giver, handed, taker, begin);
+  for_each_epoch(header, records, [&](std::size_t, const trace_header& h, const std::vector<trace_record>& of_epoch) {
+    for (const auto& m : pair_messages(of_epoch))
+      if (m.send != nullptr && m.receive != nullptr)
+        bounds.add(m.send->rank, m.send->begin_ns, m.receive->rank, m.receive->begin_ns);
+    for (const auto& [key, update] : updates_of(h, of_epoch))
+      for (const auto& [giver, handed] : update.handed)
+        for (const auto& [taker, begin] : update.begins)
+          bounds.add(giver, handed, taker, begin);
+  });
   return bounds.take();
 }
 

@@ -5,6 +5,7 @@
 #include "actors/trace/history.hpp"
 #include "actors/trace/lifeline.hpp"
 #include "actors/trace/merge.hpp"
+#include "actors/trace/plan_epochs.hpp"
 #include "actors/trace/summary.hpp"
 #include "actors/trace/table.hpp"
 #include "kernels/check.hpp"
@@ -136,8 +137,13 @@ std::int64_t room_of(const trace_header& h) {
   constexpr std::int64_t least = 10, without_terminal = 120;
   const auto columns = static_cast<std::int64_t>(output_columns());
   if (columns == 0) return without_terminal;
-  auto names = std::string("stage " + std::to_string(h.plan.stages.size() - 1)).size();
-  if (const auto most = std::ranges::max(replicas_of(h.plan)); most > 1) names += 1 + std::to_string(most - 1).size();
+  std::size_t names = 0;
+  for (std::size_t epoch = 0; epoch < epoch_count(h); ++epoch) {
+    const auto& plan = plan_of(h, epoch);
+    auto longest = std::string("stage " + std::to_string(plan.stages.size() - 1)).size();
+    if (const auto most = std::ranges::max(replicas_of(plan)); most > 1) longest += 1 + std::to_string(most - 1).size();
+    names = std::max(names, longest);
+  }
   return std::max(least, columns - static_cast<std::int64_t>(names + std::string(" ||").size()));
 }
 
@@ -186,13 +192,19 @@ std::string shown(std::string text) {
 trace_file read_to_show(const std::string& name) {
   auto file = read_trace(name);
   auto& h = file.header;
-  for (auto* text : {&h.model, &h.plan.schedule, &h.missing, &file.missing})
+  for (auto* text : {&h.model, &h.missing, &file.missing})
     *text = shown(std::move(*text));
   for (auto& text : h.hosts)
     text = shown(std::move(text));
-  for (auto& stage : h.plan.stages)
-    for (auto* text : {&stage.first_layer, &stage.last_layer})
-      *text = shown(std::move(*text));
+  const auto show = [](planner::execution_plan& plan) {
+    plan.schedule = shown(std::move(plan.schedule));
+    for (auto& stage : plan.stages)
+      for (auto* text : {&stage.first_layer, &stage.last_layer})
+        *text = shown(std::move(*text));
+  };
+  show(h.plan);
+  for (auto& change : h.changes)
+    show(change.plan);
   return file;
 }
 

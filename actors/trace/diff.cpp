@@ -1,6 +1,7 @@
 // Takes each trace's own figures and puts them side by side.
 #include "actors/trace/diff.hpp"
 
+#include "actors/trace/plan_epochs.hpp"
 #include "actors/trace/summary.hpp"
 #include "kernels/check.hpp"
 
@@ -29,7 +30,9 @@ void check_comparable(const trace_header& a, const trace_header& b) {
   if (range(a) != range(b)) refuse("the layers of " + a.model + " are", range(a), range(b));
 }
 
+/// Of runs under one plan each: the stages of several are not one another's.
 bool is_same_partition(const trace_header& a, const trace_header& b) {
+  if (!a.changes.empty() || !b.changes.empty()) return false;
   if (a.plan.stages.size() != b.plan.stages.size()) return false;
   return !has_layers(a, b) || stage_layers(a) == stage_layers(b);
 }
@@ -55,10 +58,19 @@ std::string partition_text(const trace_header& h) {
   return text;
 }
 
-std::vector<std::string> differences_of(const trace_header& a, const trace_header& b) {
-  std::vector<std::string> lines;
+/// "none", "at minibatch 40, 80".
+std::string changes_text(const trace_header& h) {
+  std::string text;
+  for (const auto& change : h.changes)
+    text += (text.empty() ? "at minibatch " : ", ") + std::to_string(change.first_minibatch);
+  return text.empty() ? "none" : text;
+}
+
+/// Of two plans, by headers that have no other.
+void note_plans(const trace_header& a, const trace_header& b, const std::string& which,
+                std::vector<std::string>& lines) {
   const auto note = [&](const std::string& what, const std::string& first, const std::string& second) {
-    if (first != second) lines.push_back(what + ": " + first + " in A, " + second + " in B");
+    if (first != second) lines.push_back(which + what + ": " + first + " in A, " + second + " in B");
   };
   note("schedule", a.plan.schedule, b.plan.schedule);
   note("stages", std::to_string(a.plan.stages.size()), std::to_string(b.plan.stages.size()));
@@ -67,6 +79,18 @@ std::vector<std::string> differences_of(const trace_header& a, const trace_heade
   note("micro-batches per minibatch", std::to_string(a.plan.microbatches), std::to_string(b.plan.microbatches));
   note("forwards in flight", credits_text(a), credits_text(b));
   note("window", std::to_string(a.plan.window), std::to_string(b.plan.window));
+}
+
+std::vector<std::string> differences_of(const trace_header& a, const trace_header& b) {
+  std::vector<std::string> lines;
+  const auto note = [&](const std::string& what, const std::string& first, const std::string& second) {
+    if (first != second) lines.push_back(what + ": " + first + " in A, " + second + " in B");
+  };
+  note("changes of plan", changes_text(a), changes_text(b));
+  const auto most = std::max(epoch_count(a), epoch_count(b));
+  const epoch_headers of_a(a), of_b(b);
+  for (std::size_t epoch = 0; epoch < std::min(epoch_count(a), epoch_count(b)); ++epoch)
+    note_plans(of_a.at(epoch), of_b.at(epoch), most == 1 ? "" : "plan epoch " + std::to_string(epoch) + ", ", lines);
   return lines;
 }
 
@@ -79,28 +103,56 @@ struct totals {
   double busy = 0, waiting = 0, bubble = 0, staleness = 0, bytes = 0;
 };
 
-totals totals_of(const trace_file& file, const trace_summary& s) {
-  totals t;
-  double replicas = 0, micro_batches = 0;
-  for (std::size_t i = 0; i < s.stages.size(); ++i) {
-    const double here = file.header.plan.stages[i].replicas;
-    replicas += here;
-    t.busy += here * s.stages[i].busy();
-    t.waiting += here * waiting(s.stages[i]);
-    t.bubble += here * s.stages[i].bubble();
-    for (const auto& [updates, count] : s.stages[i].staleness) {
-      t.staleness += static_cast<double>(updates) * static_cast<double>(count);
-      micro_batches += static_cast<double>(count);
+/// Shares are weighted by the time that they are of, where there are several plans.
+class totals_sum {
+public:
+  void add(const planner::execution_plan& plan, const trace_summary& s) {
+    double replicas = 0;
+    totals here;
+    for (std::size_t i = 0; i < s.stages.size(); ++i) {
+      const double count = plan.stages[i].replicas;
+      replicas += count;
+      here.busy += count * s.stages[i].busy();
+      here.waiting += count * waiting(s.stages[i]);
+      here.bubble += count * s.stages[i].bubble();
+      for (const auto& [updates, times] : s.stages[i].staleness) {
+        sum_.staleness += static_cast<double>(updates) * static_cast<double>(times);
+        micro_batches_ += static_cast<double>(times);
+      }
     }
+    const double weight = s.steady_seconds > 0 ? s.steady_seconds : least_weight;
+    weights_ += weight;
+    sum_.busy += weight * here.busy / replicas;
+    sum_.waiting += weight * here.waiting / replicas;
+    sum_.bubble += weight * here.bubble / replicas;
+    for (const auto& [ends, edge] : s.edges)
+      if (ends.first >= 0 && ends.second >= 0) sum_.bytes += static_cast<double>(edge.bytes);
   }
-  t.busy /= replicas;
-  t.waiting /= replicas;
-  t.bubble /= replicas;
-  if (micro_batches > 0) t.staleness /= micro_batches;
-  for (const auto& [ends, edge] : s.edges)
-    if (ends.first >= 0 && ends.second >= 0) t.bytes += static_cast<double>(edge.bytes);
-  if (s.step.minibatches > 0) t.bytes /= static_cast<double>(s.step.minibatches);
-  return t;
+
+  totals take(std::int64_t minibatches) const {
+    auto t = sum_;
+    if (weights_ > 0)
+      for (auto* share : {&t.busy, &t.waiting, &t.bubble})
+        *share /= weights_;
+    if (micro_batches_ > 0) t.staleness /= micro_batches_;
+    if (minibatches > 0) t.bytes /= static_cast<double>(minibatches);
+    return t;
+  }
+
+private:
+  static constexpr double least_weight = 1e-9; // of a trace whose spans have no length
+  totals sum_;
+  double weights_ = 0, micro_batches_ = 0;
+};
+
+totals totals_of(const trace_file& file, const trace_summary& s) {
+  totals_sum sum;
+  if (file.header.changes.empty())
+    sum.add(file.header.plan, s);
+  else
+    for (const auto& epoch : s.epochs)
+      sum.add(plan_of(file.header, epoch.number), epoch.own);
+  return sum.take(s.step.minibatches);
 }
 
 } // namespace

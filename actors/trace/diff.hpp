@@ -28,8 +28,8 @@ struct trace_difference {
   compared busy, waiting, bubble; ///< mean over all replicas of all stages
   compared staleness;             ///< updates that a micro-batch's gradient missed, mean over stages and micro-batches
   compared bytes;                 ///< that stages sent each other a minibatch
-  /// Where both have the same layers in each stage; else empty. Forwards and backwards are of a micro-batch, or, where
-  /// the two cut minibatches into different numbers of them, of a minibatch.
+  /// Where both ran under one plan with the same layers in each stage; else empty. Forwards and backwards are of a
+  /// micro-batch, or, where the two cut minibatches into different numbers of them, of a minibatch.
   std::vector<stage_difference> stages;
   bool is_per_minibatch = false;
 };

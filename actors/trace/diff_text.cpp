@@ -74,7 +74,9 @@ std::string to_text(const trace_difference& d, const trace_file& a, const trace_
     text += "  " + line + "\n";
   text = prose(text) + "\n" + total_table(d) + "\n";
   if (d.stages.empty())
-    return text + prose("(the stages hold other layers, so there is nothing to compare by stage)\n");
+    return text + prose(a.header.changes.empty() && b.header.changes.empty()
+                            ? "(the stages hold other layers, so there is nothing to compare by stage)\n"
+                            : "(the plan changes within a run, so there is nothing to compare by stage)\n");
   return text + stage_table(d) +
          prose(std::string("(times are medians of one ") +
                (d.is_per_minibatch ? "micro-batch times the micro-batches of a minibatch" : "micro-batch") +
@@ -87,13 +89,20 @@ std::string to_json(const trace_difference& d, const trace_file& a, const trace_
   };
   const auto trace = [](const trace_file& file) {
     const auto& h = file.header;
-    return nlohmann::json{{"model", h.model},
-                          {"schedule", h.plan.schedule},
-                          {"replicas", replicas_of(h.plan)},
-                          {"stage_layers", stage_layers(h)},
-                          {"microbatches", h.plan.microbatches},
-                          {"minibatches", h.minibatches},
-                          {"complete", file.complete()}};
+    auto json = nlohmann::json{{"model", h.model},
+                               {"schedule", h.plan.schedule},
+                               {"replicas", replicas_of(h.plan)},
+                               {"stage_layers", stage_layers(h)},
+                               {"microbatches", h.plan.microbatches},
+                               {"minibatches", h.minibatches},
+                               {"complete", file.complete()}};
+    for (const auto& change : h.changes)
+      json["changes"].push_back({{"first_minibatch", change.first_minibatch},
+                                 {"schedule", change.plan.schedule},
+                                 {"replicas", replicas_of(change.plan)},
+                                 {"stage_layers", stage_layers({.plan = change.plan})},
+                                 {"microbatches", change.plan.microbatches}});
+    return json;
   };
   nlohmann::json stages = nlohmann::json::array();
   for (std::size_t i = 0; i < d.stages.size(); ++i)

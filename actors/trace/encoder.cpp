@@ -2,6 +2,7 @@
 #include "actors/trace/encoder.hpp"
 
 #include "actors/trace/header_json.hpp"
+#include "actors/trace/plan_epochs.hpp"
 #include "actors/trace/record_contract.hpp"
 #include "actors/trace/track_event.hpp"
 
@@ -42,6 +43,16 @@ trace_encoder::trace_encoder(trace_header header) : header_(std::move(header)) {
   header_.minibatches = -1;
   header_.dropped = 0;
   header_.complete = false;
+  const epoch_headers headers(without_hosts(header_));
+  for (std::size_t epoch = 0; epoch < epoch_count(header_); ++epoch)
+    add_epoch(headers.at(epoch));
+}
+
+void trace_encoder::add_epoch(const trace_header& header) {
+  auto& made = epochs_.emplace_back(epoch_view{header, 1});
+  if (epochs_.size() == 1) return;
+  const auto& before = epochs_[epochs_.size() - 2];
+  made.order = before.order + static_cast<int>(before.header.plan.stages.size()) + 1;
 }
 
 void trace_encoder::begin_process(std::string& out, int process, std::int32_t process_id) {
@@ -82,14 +93,29 @@ void trace_encoder::begin(std::string& out, std::int64_t now_ns, std::int32_t pr
       begin_process(out, rank, rank + 1);
   } else {
     begin_process(out, header_.rank, process_id);
-    if (!names_ranks(header_)) tracks_of(out, header_.rank, -1, 0);
+    if (!names_ranks(header_)) tracks_of(out, header_.rank, 0, -1, 0);
   }
-  for (std::size_t s = 0; s < header_.plan.stages.size(); ++s)
-    for (int r = 0; r < header_.plan.stages[s].replicas; ++r) {
-      const int process = rank_of(header_, static_cast<int>(s), r);
-      if (process_uuids_.contains(process)) tracks_of(out, process, static_cast<int>(s), r);
-    }
+  for (std::size_t epoch = 0; epoch < epochs_.size(); ++epoch)
+    describe_replicas(out, epoch);
   instant(out, now_ns, te::header_event);
+}
+
+void trace_encoder::describe_replicas(std::string& out, std::size_t epoch) {
+  const auto& header = epochs_[epoch].header;
+  for (std::size_t s = 0; s < header.plan.stages.size(); ++s)
+    for (int r = 0; r < header.plan.stages[s].replicas; ++r) {
+      const int process = rank_of(header, static_cast<int>(s), r);
+      if (process_uuids_.contains(process)) tracks_of(out, process, epoch, static_cast<int>(s), r);
+    }
+}
+
+void trace_encoder::change_plan(std::string& out, trace_plan_epoch next) {
+  auto changed = header_;
+  changed.changes.push_back(std::move(next));
+  check_header(changed);
+  header_ = std::move(changed);
+  add_epoch(epoch_headers(without_hosts(header_)).at(header_.changes.size()));
+  describe_replicas(out, epochs_.size() - 1);
 }
 
 void trace_encoder::describe(std::string& out, std::uint64_t uuid, std::uint64_t parent, const std::string& name,
@@ -108,18 +134,22 @@ void trace_encoder::describe(std::string& out, std::uint64_t uuid, std::uint64_t
   }
 }
 
-trace_encoder::actor_tracks& trace_encoder::tracks_of(std::string& out, int process, int stage, int replica) {
-  const auto [at, is_new] = tracks_.try_emplace({process, stage, replica});
+trace_encoder::actor_tracks& trace_encoder::tracks_of(std::string& out, int process, std::size_t epoch, int stage,
+                                                      int replica) {
+  if (stage < 0) epoch = 0;
+  const auto [at, is_new] = tracks_.try_emplace({process, epoch, stage, replica});
   actor_tracks& tracks = at->second;
   if (!is_new) return tracks;
+  const auto& [header, order] = epochs_[epoch];
   std::string name = stage == -1 ? "source" : stage == -2 ? "metrics" : "stage " + std::to_string(stage);
   if (stage >= 0 || replica > 0) name += " replica " + std::to_string(replica);
-  if (stage >= 0 && !header_.plan.stages[static_cast<std::size_t>(stage)].first_layer.empty())
-    name += " (" + layers_of(header_, static_cast<std::size_t>(stage)) + ")";
+  if (const auto layers = layers_of(header, static_cast<std::size_t>(std::max(0, stage))); stage >= 0 && layers != "-")
+    name += " (" + layers + ")";
+  if (epoch > 0) name += ", plan epoch " + std::to_string(epoch);
   tracks.uuid = ++next_uuid_;
-  // The source first, then the stages in order, the metrics last.
-  const int last_rank = static_cast<int>(header_.plan.stages.size()) + 1;
-  describe(out, tracks.uuid, process_uuids_.at(process), name, stage == -2 ? last_rank : stage + 1, false);
+  // The source first, then the stages in order, the metrics last; the stages of later plans after them.
+  const int last_rank = static_cast<int>(header.plan.stages.size()) + 1;
+  describe(out, tracks.uuid, process_uuids_.at(process), name, stage == -2 ? last_rank : stage + order, false);
   return tracks;
 }
 
@@ -148,26 +178,27 @@ void trace_encoder::instant(std::string& out, std::int64_t now_ns, std::string_v
   a.add_string(te::annotation::string_value, to_json(header_));
 }
 
-/// The same from both ends' files: of the message's direction, numbers, sender and receiver.
-std::uint64_t trace_encoder::flow_of(const trace_record& r) const {
-  const auto stages = static_cast<std::uint64_t>(header_.plan.stages.size());
+/// The same from both ends' files: of the message's plan epoch, direction, numbers, sender and receiver.
+std::uint64_t trace_encoder::flow_of(const trace_record& r, std::size_t epoch) const {
+  constexpr std::uint64_t spread = 0x9e3779b97f4a7c15; // keeps numbers under different plans apart
+  const auto& plan = epochs_[epoch].header.plan;
+  const auto stages = static_cast<std::uint64_t>(plan.stages.size());
   const bool is_sent = r.kind == span_kind::send;
   const auto from = static_cast<std::uint64_t>(is_sent ? r.stage : r.peer);
   const auto to = static_cast<std::uint64_t>(is_sent ? r.peer : r.stage);
-  const auto microbatches =
-      static_cast<std::uint64_t>(header_.plan.microbatches) + 1; // -1, which is none, has its place
+  const auto microbatches = static_cast<std::uint64_t>(plan.microbatches) + 1; // -1, which is none, has its place
   const auto number =
       static_cast<std::uint64_t>(r.minibatch) * microbatches + static_cast<std::uint64_t>(r.microbatch) + 1;
-  return (number * stages + from) * stages + to + 1;
+  return ((number * stages + from) * stages + to + 1) ^ (epoch * spread);
 }
 
-int trace_encoder::process_of(const trace_record& r) const {
+int trace_encoder::process_of(const trace_record& r, std::size_t epoch) const {
   if (!is_merged(header_)) return header_.rank;
   if (r.rank >= 0) return r.rank;
-  return std::max(0, rank_of(header_, r.stage, r.replica));
+  return std::max(0, rank_of(epochs_[epoch].header, r.stage, r.replica));
 }
 
-std::string trace_encoder::name_of_span(const trace_record& r) const {
+std::string trace_encoder::name_of_span(const trace_record& r, std::size_t epoch) const {
   std::string name(r.stage == -1 && r.kind == span_kind::send ? "admit" : name_of(r.kind));
   const auto append = [&](char separator, std::string_view text) {
     name += separator;
@@ -177,7 +208,7 @@ std::string trace_encoder::name_of_span(const trace_record& r) const {
     append(' ', name_of(r.reason));
   } else if (r.minibatch >= 0) {
     append(' ', std::to_string(r.minibatch));
-    if (header_.plan.microbatches > 1 && r.microbatch >= 0) append('.', std::to_string(r.microbatch));
+    if (epochs_[epoch].header.plan.microbatches > 1 && r.microbatch >= 0) append('.', std::to_string(r.microbatch));
   }
   return name;
 }
@@ -188,7 +219,8 @@ void trace_encoder::add(std::string& out, const trace_record& r) {
     return;
   }
   const bool is_message = r.kind == span_kind::send || r.kind == span_kind::receive;
-  actor_tracks& tracks = tracks_of(out, process_of(r), r.stage, r.replica);
+  const auto epoch = epoch_of(header_, r);
+  actor_tracks& tracks = tracks_of(out, process_of(r, epoch), epoch, r.stage, r.replica);
   const std::int64_t end_ns = std::max(r.begin_ns, r.end_ns); // a slice cannot end before it begins
   lane& on = lane_for(out, tracks, is_message ? messages : r.kind == span_kind::wait ? waits : compute, r.begin_ns);
   on.last_end = end_ns;
@@ -213,10 +245,11 @@ void trace_encoder::add(std::string& out, const trace_record& r) {
     e.add_int32(te::event::type, te::event::slice_begin);
     e.add_uint64(te::event::track, on.uuid);
     e.add_uint64(te::event::category_iids, static_cast<std::uint64_t>(r.kind) + 1);
-    e.add_string(te::event::name, name_of_span(r));
+    e.add_string(te::event::name, name_of_span(r, epoch));
     // The source's and the metrics' ends of a message are not recorded, and a flow needs both.
     if (is_message && r.minibatch >= 0 && r.stage >= 0 && r.peer >= 0)
-      e.add_fixed64(r.kind == span_kind::send ? te::event::flow_ids : te::event::terminating_flow_ids, flow_of(r));
+      e.add_fixed64(r.kind == span_kind::send ? te::event::flow_ids : te::event::terminating_flow_ids,
+                    flow_of(r, epoch));
     // Stage -1 is the source and "does not apply" at once, so the reader's default says the same.
     for_each_number(r, [&](te::field field, std::int64_t number, const number_range&) { annotate(e, field, number); });
     if (r.reason != wait_reason::none) {

@@ -27,6 +27,9 @@ public:
   void add(std::string& out, const trace_record& r);
   /// The header's from now on. Returns whether it is another one.
   bool set_clock_offset(std::int64_t ns) { return std::exchange(header_.clock_offset_ns, ns) != ns; }
+  /// The header's from now on, with tracks for the plan's replicas; restate() then tells it. Throws as the constructor
+  /// for one that does not follow the plans before it.
+  void change_plan(std::string& out, trace_plan_epoch next);
   /// The header again.
   void restate(std::string& out, std::int64_t now_ns);
   std::int64_t left_out() const { return left_out_; }
@@ -46,19 +49,27 @@ private:
     std::vector<lane> lanes[groups];
   };
 
-  actor_tracks& tracks_of(std::string& out, int process, int stage, int replica);
-  int process_of(const trace_record& r) const;
+  actor_tracks& tracks_of(std::string& out, int process, std::size_t epoch, int stage, int replica);
+  void add_epoch(const trace_header& header);
+  void describe_replicas(std::string& out, std::size_t epoch);
+  int process_of(const trace_record& r, std::size_t epoch) const;
   void begin_process(std::string& out, int process, std::int32_t process_id);
   lane& lane_for(std::string& out, actor_tracks& tracks, group which, std::int64_t begin_ns);
   void describe(std::string& out, std::uint64_t uuid, std::uint64_t parent, const std::string& name, int rank,
                 bool is_counter);
   void instant(std::string& out, std::int64_t now_ns, std::string_view name);
-  std::uint64_t flow_of(const trace_record& r) const;
-  std::string name_of_span(const trace_record& r) const;
+  std::uint64_t flow_of(const trace_record& r, std::size_t epoch) const;
+  std::string name_of_span(const trace_record& r, std::size_t epoch) const;
 
   trace_header header_;
-  std::map<int, std::uint64_t> process_uuids_;               // by rank; -1: the only process
-  std::map<std::tuple<int, int, int>, actor_tracks> tracks_; // by process, stage and replica
+  struct epoch_view {
+    trace_header header; // its own, without hosts
+    int order = 0;       // of its first stage's tracks among their siblings
+  };
+  std::vector<epoch_view> epochs_;
+  std::map<int, std::uint64_t> process_uuids_; // by rank; -1: the only process
+  // By process, plan epoch, stage and replica; the source and the metrics go on from epoch to epoch.
+  std::map<std::tuple<int, std::size_t, int, int>, actor_tracks> tracks_;
   std::uint64_t next_uuid_ = 0;
   std::int64_t left_out_ = 0;
 };

@@ -40,17 +40,21 @@ std::vector<Number> numbers(const nlohmann::json& list, const char* key, std::si
   return result;
 }
 
+void read_ranks_of_plan(const nlohmann::json& json, planner::execution_plan& p) {
+  const auto& stages = json.at("ranks");
+  if (!stages.is_array() || stages.size() > most_stages) refuse("'ranks' is not a list of stages");
+  if (!stages.empty() && stages.size() != p.stages.size())
+    refuse("ranks of " + std::to_string(stages.size()) + " stages, wanted " + std::to_string(p.stages.size()));
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    p.stages[s].ranks = numbers<int>(stages[s], "ranks", most_ranks);
+}
+
 /// What a file of an older version, always of one process, does not have.
 void read_ranks(const nlohmann::json& json, trace_header& h) {
   if (!json.contains("rank")) return;
   json.at("run").get_to(h.run);
   h.rank = number<int>(json.at("rank"), "rank");
-  const auto& stages = json.at("ranks");
-  if (!stages.is_array() || stages.size() > most_stages) refuse("'ranks' is not a list of stages");
-  if (!stages.empty() && stages.size() != h.plan.stages.size())
-    refuse("ranks of " + std::to_string(stages.size()) + " stages, wanted " + std::to_string(h.plan.stages.size()));
-  for (std::size_t s = 0; s < stages.size(); ++s)
-    h.plan.stages[s].ranks = numbers<int>(stages[s], "ranks", most_ranks);
+  read_ranks_of_plan(json, h.plan);
   json.at("hosts").get_to(h.hosts);
   h.clock_offset_ns = number<std::int64_t>(json.at("clock_offset_ns"), "clock_offset_ns");
   h.clock_conflict_ns = number<std::int64_t>(json.at("clock_conflict_ns"), "clock_conflict_ns");
@@ -85,6 +89,22 @@ void read_plan(const nlohmann::json& json, planner::execution_plan& p) {
     p.stages[s].recompute = recompute[s];
 }
 
+/// What a file of a run under one plan does not have.
+void read_changes(const nlohmann::json& json, trace_header& h) {
+  if (!json.contains("changes")) return;
+  const auto& changes = json.at("changes");
+  if (!changes.is_array() || changes.size() > most_changes)
+    refuse("'changes' is not a list of at most " + std::to_string(most_changes) + " plans");
+  for (const auto& from : changes) {
+    auto& change = h.changes.emplace_back();
+    change.first_stretch = number<std::int64_t>(from.at("first_stretch"), "first_stretch");
+    change.first_minibatch = number<std::int64_t>(from.at("first_minibatch"), "first_minibatch");
+    change.first_evaluation = number<std::int64_t>(from.at("first_evaluation"), "first_evaluation");
+    read_plan(from, change.plan);
+    read_ranks_of_plan(from, change.plan);
+  }
+}
+
 template <class Get>
 nlohmann::json per_stage(const planner::execution_plan& p, Get get) {
   auto list = nlohmann::json::array();
@@ -93,33 +113,45 @@ nlohmann::json per_stage(const planner::execution_plan& p, Get get) {
   return list;
 }
 
+/// Stages, schedule and placement; keys that a header has beside its own.
+nlohmann::json json_of(const planner::execution_plan& p) {
+  const trace_header named{.plan = p};
+  return {
+      {"schedule", p.schedule},
+      {"microbatches", p.microbatches},
+      {"window", p.window},
+      {"replicas", replicas_of(p)},
+      {"credits", per_stage(p, [](const auto& s) { return s.in_flight; })},
+      {"stage_layers", stage_layers(named)},
+      {"recompute", per_stage(p, [](const auto& s) { return s.recompute; })},
+      {"threads", p.threads},
+      {"ranks", names_ranks(named) ? per_stage(p, [](const auto& s) { return s.ranks; }) : nlohmann::json::array()}};
+}
+
 } // namespace
 
 std::string to_json(const trace_header& h) {
-  const nlohmann::json json = {
-      {"format", format_version},
-      {"model", h.model},
-      {"schedule", h.plan.schedule},
-      {"microbatches", h.plan.microbatches},
-      {"window", h.plan.window},
-      {"replicas", replicas_of(h.plan)},
-      {"credits", per_stage(h.plan, [](const auto& s) { return s.in_flight; })},
-      {"stage_layers", stage_layers(h)},
-      {"recompute", per_stage(h.plan, [](const auto& s) { return s.recompute; })},
-      {"threads", h.plan.threads},
-      {"stashes_weights", h.stashes_weights},
-      {"vertical_sync", h.vertical_sync},
-      {"first_minibatch", h.first_minibatch},
-      {"minibatches", h.minibatches},
-      {"dropped", h.dropped},
-      {"complete", h.complete},
-      {"run", h.run},
-      {"rank", h.rank},
-      {"ranks", names_ranks(h) ? per_stage(h.plan, [](const auto& s) { return s.ranks; }) : nlohmann::json::array()},
-      {"hosts", h.hosts},
-      {"clock_offset_ns", h.clock_offset_ns},
-      {"clock_conflict_ns", h.clock_conflict_ns},
-      {"missing", h.missing}};
+  auto json = json_of(h.plan);
+  json.update({{"format", format_version},
+               {"model", h.model},
+               {"stashes_weights", h.stashes_weights},
+               {"vertical_sync", h.vertical_sync},
+               {"first_minibatch", h.first_minibatch},
+               {"minibatches", h.minibatches},
+               {"dropped", h.dropped},
+               {"complete", h.complete},
+               {"run", h.run},
+               {"rank", h.rank},
+               {"hosts", h.hosts},
+               {"clock_offset_ns", h.clock_offset_ns},
+               {"clock_conflict_ns", h.clock_conflict_ns},
+               {"missing", h.missing}});
+  for (const auto& change : h.changes) {
+    auto& to = json["changes"].emplace_back(json_of(change.plan));
+    to["first_stretch"] = change.first_stretch;
+    to["first_minibatch"] = change.first_minibatch;
+    to["first_evaluation"] = change.first_evaluation;
+  }
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -138,6 +170,7 @@ trace_header parse_header(std::string_view text) {
     h.dropped = number<std::int64_t>(json.at("dropped"), "dropped");
     json.at("complete").get_to(h.complete);
     read_ranks(json, h);
+    read_changes(json, h);
   } catch (const nlohmann::json::exception& e) {
     std::string what = e.what();
     std::replace_if(

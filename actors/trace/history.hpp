@@ -24,7 +24,11 @@ namespace penstock::actors {
 /// - with window 0 forwards and backwards follow the list's order;
 /// - a drain's work ends before the next begins, and nothing follows the run's last minibatch;
 /// - every message that a stage sent was received once, and not before it was sent.
-/// Returns the violation that began first, as one line, or nothing. `records` in order of begin, as read_trace gives.
+/// Where the plan changed each stretch is judged by the plan of its epoch: stages and replicas that this one has, and
+/// no others; dealing, credits, updates and M; versions, which count from 0 again; the minibatches from the change to
+/// the next one; and a rank begins nothing under it before it has ended all under the one before. The line then names
+/// epoch and stretch. Returns the violation that began first, as one line, or nothing. `records` in order of begin, as
+/// read_trace gives.
 std::optional<std::string> check_history(const trace_header& header, const std::vector<trace_record>& records);
 
 struct history_verdict {

@@ -1,6 +1,7 @@
 // Picks one minibatch's records, or a few minibatches', and writes them down.
 #include "actors/trace/lifeline.hpp"
 
+#include "actors/trace/plan_epochs.hpp"
 #include "kernels/check.hpp"
 #include "planner/draw_timeline.hpp"
 
@@ -42,8 +43,14 @@ std::string pad(std::string text, std::size_t width) {
   throw error("the trace has no " + which + ", only " + std::to_string(least) + " to " + std::to_string(most));
 }
 
+/// Of the minibatch's forwards and backwards and of the update that holds it: all under the plan of one epoch.
+struct minibatch_records {
+  std::vector<const trace_record*> all; ///< in order of begin
+  std::size_t epoch = 0;
+};
+
 /// Records of the minibatch: its forwards and backwards, and on every replica the update whose group holds it.
-std::vector<const trace_record*> records_of(const trace_file& file, std::int64_t minibatch) {
+minibatch_records records_of(const trace_file& file, std::int64_t minibatch) {
   std::vector<const trace_record*> found;
   std::map<std::pair<int, int>, const trace_record*> updates; // last group that begins at or before it
   int segment = -1;
@@ -52,16 +59,18 @@ std::vector<const trace_record*> records_of(const trace_file& file, std::int64_t
       found.push_back(&r);
       segment = r.segment;
     }
+  if (found.empty()) return {};
+  const auto epoch = epoch_of(file.header, *found.back());
+  std::erase_if(found, [&](const trace_record* r) { return epoch_of(file.header, *r) != epoch; });
   for (const auto& r : file.records) {
     if (r.stage < 0 || r.kind != span_kind::update || r.minibatch > minibatch || r.segment != segment) continue;
     const trace_record*& last = updates[{r.stage, r.replica}];
     if (last == nullptr || last->minibatch <= r.minibatch) last = &r;
   }
-  if (found.empty()) return found;
   for (const auto& [who, update] : updates)
     found.push_back(update);
   std::stable_sort(found.begin(), found.end(), [](const auto* a, const auto* b) { return a->begin_ns < b->begin_ns; });
-  return found;
+  return {std::move(found), epoch};
 }
 
 /// When what a record needs was there: the neighbour's forward or backward, its own forward, its own last backward.
@@ -96,40 +105,20 @@ std::string line_of(const trace_record& r, const trace_header& header, std::int6
   return line;
 }
 
-} // namespace
-
-std::string lifeline(const trace_file& file, std::int64_t minibatch) {
-  const auto records = records_of(file, minibatch);
-  if (records.empty()) refuse_minibatch(file, "minibatch " + std::to_string(minibatch));
-  const auto origin = records.front()->begin_ns;
-  std::string text = "minibatch " + std::to_string(minibatch) + " of " + file.header.model + "\n" + "  begin ms  " +
-                     pad("where", 18) + "  " + pad("what", 14) + " queued ms      took ms  version\n";
-  const auto stages = static_cast<int>(file.header.plan.stages.size());
-  for (const trace_record* r : records) {
-    text += line_of(*r, file.header, origin, ready_ns(*r, records, stages));
-    text += '\n';
-  }
-  return text;
-}
-
-std::string timeline(const trace_file& file, std::int64_t from, std::int64_t to, int width) {
-  std::vector<planner::timeline_span> spans;
+/// One row a stage replica; "" where there is none of the minibatches.
+std::string picture_of(const std::vector<trace_record>& records, std::int64_t from, std::int64_t to, int width) {
   std::int64_t origin = -1;
   std::int64_t end = -1;
-  const auto is_wanted = [&](const trace_record& r) {
-    return r.stage >= 0 && r.minibatch >= from && r.minibatch < to &&
-           (r.kind == span_kind::forward || r.kind == span_kind::backward || r.kind == span_kind::update);
-  };
-  for (const auto& r : file.records) {
-    if (!is_wanted(r)) continue;
+  for (const auto& r : records) {
+    if (!is_training(r) || r.minibatch < from || r.minibatch >= to) continue;
     if (origin < 0) origin = r.begin_ns;
     end = std::max(end, r.end_ns);
   }
-  if (origin < 0) refuse_minibatch(file, "minibatch from " + std::to_string(from) + " to " + std::to_string(to - 1));
+  if (origin < 0) return {};
+  std::vector<planner::timeline_span> spans;
   // Others that ran in the same time are drawn too: the row shows what the replica did, not only what was asked for.
-  for (const auto& r : file.records) {
-    if (r.stage < 0 || r.begin_ns >= end || r.end_ns <= origin) continue;
-    if (r.kind != span_kind::forward && r.kind != span_kind::backward && r.kind != span_kind::update) continue;
+  for (const auto& r : records) {
+    if (!is_training(r) || r.begin_ns >= end || r.end_ns <= origin) continue;
     const auto kind = r.kind == span_kind::forward    ? planner::action_kind::forward
                       : r.kind == span_kind::backward ? planner::action_kind::backward
                                                       : planner::action_kind::update;
@@ -141,6 +130,36 @@ std::string timeline(const trace_file& file, std::int64_t from, std::int64_t to,
                      .end = static_cast<double>(r.end_ns - origin) * 1e-9});
   }
   return planner::draw_timeline(spans, 0, std::max(1e-9, static_cast<double>(end - origin) * 1e-9), width);
+}
+
+} // namespace
+
+std::string lifeline(const trace_file& file, std::int64_t minibatch) {
+  const auto [records, epoch] = records_of(file, minibatch);
+  if (records.empty()) refuse_minibatch(file, "minibatch " + std::to_string(minibatch));
+  const auto header = epoch_headers(file.header).at(epoch);
+  const auto origin = records.front()->begin_ns;
+  std::string text = "minibatch " + std::to_string(minibatch) + " of " + header.model;
+  if (!file.header.changes.empty()) text += ", plan epoch " + std::to_string(epoch);
+  text += "\n  begin ms  " + pad("where", 18) + "  " + pad("what", 14) + " queued ms      took ms  version\n";
+  const auto stages = static_cast<int>(header.plan.stages.size());
+  for (const trace_record* r : records) {
+    text += line_of(*r, header, origin, ready_ns(*r, records, stages));
+    text += '\n';
+  }
+  return text;
+}
+
+std::string timeline(const trace_file& file, std::int64_t from, std::int64_t to, int width) {
+  std::string text;
+  for_each_epoch(file.header, file.records, [&](std::size_t number, const trace_header& header, const auto& records) {
+    const auto picture = picture_of(records, from, to, width);
+    if (picture.empty()) return;
+    if (!file.header.changes.empty()) text += name_of_epoch(number, header) + ":\n";
+    text += picture;
+  });
+  if (text.empty()) refuse_minibatch(file, "minibatch from " + std::to_string(from) + " to " + std::to_string(to - 1));
+  return text;
 }
 
 } // namespace penstock::actors

@@ -4,6 +4,7 @@
 #include "actors/trace/causality.hpp"
 #include "actors/trace/encoder.hpp"
 #include "actors/trace/header_json.hpp"
+#include "actors/trace/plan_epochs.hpp"
 #include "actors/trace/reader.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
@@ -26,8 +27,9 @@ constexpr std::int64_t same_clock_ns = 1'000'000'000;
 constexpr std::int64_t most_time_ns = std::int64_t{1} << 58; // nine years: sums and differences cannot overflow
 constexpr std::size_t batch_bytes = std::size_t{1} << 20U;
 
-/// What is the same in all files of a run, as text.
+/// What is the same in all files of a run, as text; the changes of plan apart, which a file that breaks off may lack.
 std::string common_part(trace_header h) {
+  h.changes.clear();
   h.minibatches = 0;
   h.dropped = 0;
   h.complete = false;
@@ -54,6 +56,8 @@ public:
     if (by_rank.empty()) throw error(unreadable_.front());
     if (!unreadable_.empty() && static_cast<int>(by_rank.size()) == rank_count(first()))
       throw error(unreadable_.front()); // a file too many
+    for (auto& [rank, file] : by_rank)
+      file.header.changes = changes_;
   }
 
   const trace_header& first() const { return by_rank.begin()->second.header; }
@@ -99,6 +103,7 @@ private:
     if (h.rank < 0 || !names_ranks(h)) throw error(name + " is of a run in one process: nothing to merge");
     if (!by_rank.empty() && common_part(h) != common_part(first()))
       throw error(name + " is not of the same run as '" + by_rank.begin()->second.path.string() + "'");
+    take_changes(h, !h.complete, name);
     if (const auto known = by_rank.find(h.rank); known != by_rank.end())
       throw error(name + " and '" + known->second.path.string() + "' are both of rank " + std::to_string(h.rank));
     for (auto& r : file->records) {
@@ -109,6 +114,26 @@ private:
     by_rank.emplace(h.rank, rank_file{path, std::move(file->header), std::move(file->missing)});
   }
 
+  /// All files tell the same changes of plan; one that breaks off may end before the last of them.
+  void take_changes(const trace_header& h, bool breaks_off, const std::string& name) {
+    const bool is_more = h.changes.size() > changes_.size();
+    const bool may_differ = is_more ? by_rank.empty() || all_break_off_ : breaks_off;
+    const auto& longer = is_more ? h.changes : changes_;
+    const auto& shorter = is_more ? changes_ : h.changes;
+    if (!continues(longer, shorter) || (longer.size() != shorter.size() && !may_differ))
+      throw error(name + " is not of the same run as '" + by_rank.begin()->second.path.string() +
+                  "': its changes of plan are others");
+    if (is_more) {
+      // Whoever had the list of before was cut off; from now on that is so of none that has this one.
+      all_break_off_ = breaks_off;
+      changes_ = h.changes;
+    } else if (h.changes.size() == changes_.size()) {
+      all_break_off_ = breaks_off && (by_rank.empty() || all_break_off_);
+    }
+  }
+
+  std::vector<trace_plan_epoch> changes_; // the longest list of any file
+  bool all_break_off_ = false;            // all files with that list break off
   std::vector<std::string> unreadable_;
 };
 

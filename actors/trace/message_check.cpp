@@ -26,11 +26,13 @@ std::string microseconds(std::int64_t ns) {
 
 } // namespace
 
-void check_messages(const trace_header& header, const std::vector<trace_record>& records, violations& found) {
+void check_messages(const checked_epoch& epoch, const trace_header& header, const std::vector<trace_record>& records,
+                    violations& found) {
   std::optional<traced_message> last;
   for (const auto& m : pair_messages(records)) {
     const trace_record& known = m.send != nullptr ? *m.send : *m.receive;
     const auto key = key_of_message(known);
+    found.place = place_of(epoch, known.segment);
     if (key == last)
       found.add(known.begin_ns, message_name(header, known) + " a second time");
     else if (m.receive == nullptr)

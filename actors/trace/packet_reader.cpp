@@ -2,6 +2,7 @@
 #include "actors/trace/packet_reader.hpp"
 
 #include "actors/trace/header_json.hpp"
+#include "actors/trace/plan_epochs.hpp"
 #include "actors/trace/record_contract.hpp"
 #include "actors/trace/track_event.hpp"
 
@@ -228,8 +229,8 @@ void packet_reader::read(std::string_view bytes) {
 
 void packet_reader::handle_header(std::string_view text) {
   trace_header parsed = parse_header(text);
-  if (header &&
-      (parsed.plan != header->plan || parsed.rank != header->rank || parsed.hosts.size() != header->hosts.size()))
+  if (header && (parsed.plan != header->plan || parsed.rank != header->rank ||
+                 parsed.hosts.size() != header->hosts.size() || !continues(parsed.changes, header->changes)))
     throw bad_packet{"two headers that contradict each other"};
   header = std::move(parsed);
 }

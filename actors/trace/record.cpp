@@ -59,9 +59,14 @@ int rank_of(const trace_header& header, int stage, int replica) {
 int rank_count(const trace_header& header) {
   if (!names_ranks(header)) return 0;
   auto count = static_cast<int>(header.hosts.size());
-  for (const auto& stage : header.plan.stages)
-    for (const int rank : stage.ranks)
-      count = std::max(count, rank + 1);
+  const auto add = [&](const planner::execution_plan& plan) {
+    for (const auto& stage : plan.stages)
+      for (const int rank : stage.ranks)
+        count = std::max(count, rank + 1);
+  };
+  add(header.plan);
+  for (const auto& change : header.changes)
+    add(change.plan);
   return count;
 }
 

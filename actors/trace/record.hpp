@@ -46,11 +46,23 @@ struct trace_record {
 /// A stage's forward, backward or update.
 bool is_training(const trace_record& r);
 
+/// A plan that took over from the one before it, at a drain.
+struct trace_plan_epoch {
+  std::int64_t first_stretch = 0;    ///< trace_record::segment of the first stretch under it
+  std::int64_t first_minibatch = 0;  ///< global id of its first
+  std::int64_t first_evaluation = 0; ///< trace_record::segment of the first evaluation under it; 0: not told
+  planner::execution_plan plan{.schedule = "", .microbatches = 1}; ///< settled, as trace_header::plan
+  friend bool operator==(const trace_plan_epoch&, const trace_plan_epoch&) = default;
+};
+
 /// What the file says of the run besides its spans.
 struct trace_header {
   std::string model;
   planner::execution_plan plan{.schedule = "",
-                               .microbatches = 1}; ///< settled; layers, ranks and threads may be missing
+                               .microbatches = 1}; ///< the first; settled; layers, ranks, threads may be missing
+  /// The plans after it, in the order of their drains. Functions that speak of a header's stages mean `plan` alone;
+  /// trace/plan_epochs.hpp gives each plan epoch a header of its own.
+  std::vector<trace_plan_epoch> changes;
   bool stashes_weights = true;
   bool vertical_sync = false;
   std::int64_t first_minibatch = -1; ///< global id of the run's first, after a resume; -1: the least in the trace
@@ -78,7 +90,7 @@ int rank_of(const trace_header& header, int stage, int replica);
 /// It says which rank runs what: the run is one of several processes.
 bool names_ranks(const trace_header& header);
 
-/// Ranks of the run; 0: one process.
+/// Ranks of the run, whichever plan they run under; 0: one process.
 int rank_count(const trace_header& header);
 
 /// Of several ranks, in one file.

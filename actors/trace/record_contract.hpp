@@ -48,8 +48,13 @@ void for_each_number(Record& r, Visit visit) {
 }
 
 /// Why a file with this header cannot hold the record, in words that may follow a place in the file; "" where it can.
-/// The writer leaves such a record out and counts it as dropped, the reader refuses the file.
+/// The writer leaves such a record out and counts it as dropped, the reader refuses the file. A stage, replica or peer
+/// must be one of any of the header's plans; whether it is one of the plan that the record's stretch ran under is for
+/// the history checker to say.
 std::string misfit(const trace_record& r, const trace_header& header);
+
+/// What of the record's stage, replica and peer the plan does not have; "" where it has them.
+std::string misfit_of_plan(const trace_record& r, const planner::execution_plan& plan);
 
 /// Throws penstock::error, one line, for a header that no file may have: counts that do not fit together or that stand
 /// for more than any run has, so that what follows from a few bytes stays small.
@@ -57,6 +62,8 @@ void check_header(const trace_header& header);
 
 inline constexpr std::size_t most_stages = 10'000;
 inline constexpr int most_replicas = std::numeric_limits<std::int16_t>::max(); ///< of all stages together
+inline constexpr std::size_t most_changes = 4'096;                             ///< of a run's plan
+inline constexpr std::int64_t most_replicas_of_run = 1LL << 18U;               ///< of all its plans together
 inline constexpr int most_ranks = std::numeric_limits<std::int16_t>::max();
 
 } // namespace penstock::actors

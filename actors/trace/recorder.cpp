@@ -2,6 +2,7 @@
 #include "actors/trace/recorder.hpp"
 
 #include "actors/trace/encoder.hpp"
+#include "actors/trace/record_contract.hpp"
 #include "kernels/check.hpp"
 
 #include <algorithm>
@@ -63,7 +64,7 @@ struct close_file {
 
 struct trace_recorder::implementation {
   implementation(std::filesystem::path path, trace_header header)
-      : file_name(std::move(path)), clock_offset_ns(header.clock_offset_ns), encoder(std::move(header)),
+      : file_name(std::move(path)), clock_offset_ns(header.clock_offset_ns), known(header), encoder(std::move(header)),
         id(recorders.fetch_add(1) + 1) {
     if (std::error_code none; std::filesystem::is_fifo(file_name, none)) // opening it would wait for a reader
       throw error("cannot write trace file '" + file_name.string() + "': it is a pipe");
@@ -126,6 +127,7 @@ struct trace_recorder::implementation {
       if (encoder.set_clock_offset(clock_offset_ns.load(std::memory_order_relaxed)))
         encoder.restate(bytes, now_ns()); // a file that is never closed has the newest offset too
       drain(sources);
+      take_changes();
       write_pending(until);
       lock.lock();
     }
@@ -139,6 +141,28 @@ struct trace_recorder::implementation {
         pending.push_back(r->records[tail % ring_records]);
       r->tail.store(tail, std::memory_order_release);
     }
+  }
+
+  void change_plan(trace_plan_epoch next) {
+    const std::scoped_lock lock(mutex);
+    auto with = known;
+    with.changes.push_back(next);
+    check_header(with);
+    known = std::move(with);
+    changes.push_back(std::move(next));
+  }
+
+  /// To be called after drain(): a record under a new plan came into its ring after the plan was announced, so whoever
+  /// holds the record finds the plan.
+  void take_changes() {
+    std::vector<trace_plan_epoch> taken;
+    {
+      const std::scoped_lock lock(mutex);
+      taken.swap(changes);
+    }
+    for (auto& next : taken)
+      encoder.change_plan(bytes, std::move(next));
+    if (!taken.empty()) encoder.restate(bytes, now_ns());
   }
 
   /// Writes what ended by `until`, in the order of ends.
@@ -170,6 +194,7 @@ struct trace_recorder::implementation {
     wake.notify_one();
     thread.join();
     drain(sources);
+    take_changes();
     write_pending(std::numeric_limits<std::int64_t>::max());
     encoder.set_clock_offset(clock_offset_ns.load(std::memory_order_relaxed));
     encoder.end(bytes, now_ns(), minibatches, not_taken(), complete);
@@ -200,12 +225,14 @@ struct trace_recorder::implementation {
   std::filesystem::path file_name;
   std::unique_ptr<std::FILE, close_file> file;
   std::atomic<std::int64_t> clock_offset_ns;
+  trace_header known; // with all changes that were announced
   trace_encoder encoder;
   const std::uint64_t id;
-  mutable std::mutex mutex; // guards rings and stopping
+  mutable std::mutex mutex; // guards rings, stopping, known and changes
   std::condition_variable wake;
   std::vector<std::shared_ptr<ring>> rings;
   bool stopping = false;
+  std::vector<trace_plan_epoch> changes; // announced and not yet written
   std::atomic<bool> wanted{false};
   std::atomic<std::int64_t> left_out{0}; // records that no file can hold
   // Of the writer thread while it runs, afterwards of whoever closes.
@@ -235,6 +262,10 @@ void trace_recorder::close(std::int64_t minibatches) {
 
 void trace_recorder::set_clock_offset(std::int64_t ns) {
   self_->clock_offset_ns.store(ns, std::memory_order_relaxed);
+}
+
+void trace_recorder::change_plan(trace_plan_epoch next) {
+  self_->change_plan(std::move(next));
 }
 
 std::int64_t trace_recorder::dropped() const {

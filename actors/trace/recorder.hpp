@@ -19,6 +19,10 @@ public:
   void record(const trace_record& r);
   /// Writes trace_header::clock_offset_ns anew, as often as it is measured better; not after close(). Any thread.
   void set_clock_offset(std::int64_t ns);
+  /// Another plan takes over: adds it to trace_header::changes, which is written anew. To be called at the drain, from
+  /// any thread, before anything under the new plan is recorded; not after close(). Throws penstock::error for a plan
+  /// that no file may have or whose first stretch or minibatch lies before the last one's.
+  void change_plan(trace_plan_epoch next);
   /// Drains all rings, writes the end of the file. Throws penstock::error when the disk refused bytes.
   void close(std::int64_t minibatches);
   std::int64_t dropped() const;

@@ -1,6 +1,7 @@
 // Orders the minibatches of each segment by their last loss.
 #include "actors/trace/steps.hpp"
 
+#include "actors/trace/plan_epochs.hpp"
 #include "actors/trace/statistics.hpp"
 
 #include <algorithm>
@@ -43,35 +44,45 @@ std::map<int, segment_times> segments_of(const trace_header& header, const std::
   return segments;
 }
 
-} // namespace
-
-step_time step_time_of(const trace_header& header, const std::vector<trace_record>& records) {
-  const auto filling = filling_of(header);
+/// Sums over the epochs of a run.
+struct step_sums {
   std::vector<std::int64_t> intervals;
   double seconds = 0, all_seconds = 0;
   std::int64_t minibatches = 0;
-  for (const auto& [id, segment] : segments_of(header, records)) {
-    all_seconds += static_cast<double>(segment.end - segment.begin) * 1e-9;
-    minibatches += static_cast<std::int64_t>(segment.losses_at.size());
-    std::int64_t place = 0, before = 0;
-    for (const auto& [minibatch, losses_at] : segment.losses_at) {
-      const auto now = std::max(before, losses_at); // a minibatch is done when those before it are
-      if (place > filling) {
-        intervals.push_back(now - before);
-        seconds += static_cast<double>(now - before) * 1e-9;
+
+  void add(const trace_header& header, const std::vector<trace_record>& records) {
+    const auto filling = filling_of(header);
+    for (const auto& [id, segment] : segments_of(header, records)) {
+      all_seconds += static_cast<double>(segment.end - segment.begin) * 1e-9;
+      minibatches += static_cast<std::int64_t>(segment.losses_at.size());
+      std::int64_t place = 0, before = 0;
+      for (const auto& [minibatch, losses_at] : segment.losses_at) {
+        const auto now = std::max(before, losses_at); // a minibatch is done when those before it are
+        if (place > filling) {
+          intervals.push_back(now - before);
+          seconds += static_cast<double>(now - before) * 1e-9;
+        }
+        before = now;
+        ++place;
       }
-      before = now;
-      ++place;
     }
   }
+};
+
+} // namespace
+
+step_time step_time_of(const trace_header& header, const std::vector<trace_record>& records) {
+  step_sums sums;
+  for_each_epoch(header, records,
+                 [&](std::size_t, const trace_header& h, const auto& of_epoch) { sums.add(h, of_epoch); });
   step_time result;
-  result.steps = static_cast<std::int64_t>(intervals.size());
+  result.steps = static_cast<std::int64_t>(sums.intervals.size());
   if (result.steps > 0)
-    result.mean = seconds / static_cast<double>(result.steps);
-  else if (minibatches > 0)
-    result.mean = all_seconds / static_cast<double>(minibatches);
-  result.minibatches = minibatches;
-  result.median = median(std::move(intervals)) * 1e-9;
+    result.mean = sums.seconds / static_cast<double>(result.steps);
+  else if (sums.minibatches > 0)
+    result.mean = sums.all_seconds / static_cast<double>(sums.minibatches);
+  result.minibatches = sums.minibatches;
+  result.median = median(std::move(sums.intervals)) * 1e-9;
   return result;
 }
 

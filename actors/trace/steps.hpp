@@ -10,7 +10,8 @@ namespace penstock::actors {
 
 /// From one minibatch to the next in steady state, where the last stage has all its losses: of each segment between two
 /// drains from the first minibatch that found the pipeline full until the last, as a run's own summary counts it. Where
-/// no segment is long enough the time of all segments over all minibatches.
+/// no segment is long enough the time of all segments over all minibatches. A segment is filled and ended as its plan
+/// epoch's plan has it.
 struct step_time {
   double mean = 0;        ///< seconds; 0 where nothing was trained
   double median = 0;      ///< of the intervals; 0 where there is no steady state. Replicas finish in turns, so see mean

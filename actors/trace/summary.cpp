@@ -1,6 +1,7 @@
 // Sums spans over the steady sections and plays the schedule with the measured times beside them.
 #include "actors/trace/summary.hpp"
 
+#include "actors/trace/plan_epochs.hpp"
 #include "actors/trace/statistics.hpp"
 #include "planner/simulate.hpp"
 
@@ -184,21 +185,22 @@ std::int64_t longest_segment(const std::vector<trace_record>& records) {
 }
 
 /// Leaves ideal_bubble empty where the header's schedule cannot be made or would be out of all proportion.
-void add_ideal(const trace_file& file, bool is_steady, std::vector<stage_summary>& stages) {
+void add_ideal(const trace_header& header, const std::vector<trace_record>& recorded, bool is_steady,
+               std::vector<stage_summary>& stages) {
   // Enough for a steady state; more would only take time.
   constexpr std::int64_t most_minibatches = 500;
-  const auto minibatches = std::min(most_minibatches, longest_segment(file.records));
+  const auto minibatches = std::min(most_minibatches, longest_segment(recorded));
   constexpr double most_seconds = 1e6; // of one span; the clock of a longer simulation would overflow
   for (const auto& s : stages)
     if (s.forward_time.mean + s.backward_time.mean + s.update_time.mean > most_seconds) return;
-  const auto actions = minibatches * file.header.plan.microbatches * static_cast<std::int64_t>(stages.size());
-  if (minibatches < 1 || actions > 1000 + 2 * static_cast<std::int64_t>(file.records.size())) return;
+  const auto actions = minibatches * header.plan.microbatches * static_cast<std::int64_t>(stages.size());
+  if (minibatches < 1 || actions > 1000 + 2 * static_cast<std::int64_t>(recorded.size())) return;
   try {
-    const auto records = ideal_records(file.header, stages, minibatches);
-    const auto sections = is_steady ? steady_sections(file.header, records) : whole_sections(records);
+    const auto records = ideal_records(header, stages, minibatches);
+    const auto sections = is_steady ? steady_sections(header, records) : whole_sections(records);
     if (sections.empty()) return;
     std::vector<stage_summary> ideal(stages.size());
-    add_shares(file.header, records, sections, ideal);
+    add_shares(header, records, sections, ideal);
     for (std::size_t i = 0; i < stages.size(); ++i)
       stages[i].ideal_bubble = ideal[i].bubble();
   } catch (const std::logic_error&) {
@@ -228,41 +230,69 @@ std::vector<time_section> steady_sections(const trace_header& header, const std:
   return sections;
 }
 
-trace_summary summarize(const trace_file& file) {
+namespace {
+
+double seconds_of_training(const std::vector<trace_record>& records) {
+  std::int64_t begin = std::numeric_limits<std::int64_t>::max();
+  std::int64_t end = 0;
+  for (const auto& r : records) {
+    if (!is_training(r)) continue;
+    begin = std::min(begin, r.begin_ns);
+    end = std::max(end, r.end_ns);
+  }
+  return begin < end ? static_cast<double>(end - begin) * seconds_per_ns : 0;
+}
+
+trace_summary summarize_epoch(const trace_header& header, const std::vector<trace_record>& records) {
   trace_summary result;
-  result.stages.resize(file.header.plan.stages.size());
-  auto sections = steady_sections(file.header, file.records);
+  result.stages.resize(header.plan.stages.size());
+  auto sections = steady_sections(header, records);
   result.is_steady = !sections.empty();
-  if (!result.is_steady) sections = whole_sections(file.records);
+  if (!result.is_steady) sections = whole_sections(records);
   result.sections = static_cast<int>(sections.size());
   const auto length = length_of(sections);
   result.steady_seconds = static_cast<double>(length) * seconds_per_ns;
-  std::int64_t begin = std::numeric_limits<std::int64_t>::max();
-  std::int64_t end = 0;
-  for (const auto& r : file.records) {
+  for (const auto& r : records)
     if (r.kind == span_kind::send) {
       auto& edge = result.edges[{r.stage, r.peer}];
       ++edge.messages;
       edge.bytes += std::max<std::int64_t>(0, r.bytes);
     }
-    if (!is_training(r)) continue;
-    begin = std::min(begin, r.begin_ns);
-    end = std::max(end, r.end_ns);
+  result.run_seconds = seconds_of_training(records);
+  result.step = step_time_of(header, records);
+  result.source = summarize_source(records);
+  add_shares(header, records, sections, result.stages);
+  add_all_reduces(records, result.stages);
+  add_action_times(records, sections, result.stages);
+  add_staleness(records, result.stages);
+  add_depths(records, result.stages);
+  add_ideal(header, records, result.is_steady, result.stages);
+  const auto messages = pair_messages(records);
+  const span_causes causes(header, records, messages);
+  result.links = summarize_links(header, messages);
+  result.workers = summarize_workers(header, records, causes, sections);
+  result.critical_path = critical_path(header, causes, sections);
+  return result;
+}
+
+} // namespace
+
+trace_summary summarize(const trace_file& file) {
+  if (file.header.changes.empty()) return summarize_epoch(file.header, file.records);
+  trace_summary result;
+  result.is_steady = true;
+  for (const auto& epoch : split_by_epoch(file.header, file.records)) {
+    if (std::none_of(epoch.records.begin(), epoch.records.end(), is_training)) continue;
+    auto& own = result.epochs.emplace_back(plan_epoch_summary{epoch.number, {}}).own;
+    own = summarize_epoch(epoch.header, epoch.records);
+    result.steady_seconds += own.steady_seconds;
+    result.sections += own.sections;
+    result.is_steady = result.is_steady && own.is_steady;
   }
-  if (begin < end) result.run_seconds = static_cast<double>(end - begin) * seconds_per_ns;
+  result.is_steady = result.is_steady && result.sections > 0;
+  result.run_seconds = seconds_of_training(file.records);
   result.step = step_time_of(file.header, file.records);
   result.source = summarize_source(file.records);
-  add_shares(file.header, file.records, sections, result.stages);
-  add_all_reduces(file.records, result.stages);
-  add_action_times(file.records, sections, result.stages);
-  add_staleness(file.records, result.stages);
-  add_depths(file.records, result.stages);
-  add_ideal(file, result.is_steady, result.stages);
-  const auto messages = pair_messages(file.records);
-  const span_causes causes(file.header, file.records, messages);
-  result.links = summarize_links(file.header, messages);
-  result.workers = summarize_workers(file.header, file.records, causes, sections);
-  result.critical_path = critical_path(file.header, causes, sections);
   return result;
 }
 

@@ -12,6 +12,7 @@
 #include "actors/trace/stragglers.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -46,6 +47,8 @@ struct edge_summary {
   std::int64_t bytes = 0;
 };
 
+struct plan_epoch_summary;
+
 struct trace_summary {
   double run_seconds = 0;    ///< from the first training span's begin to the last one's end
   double steady_seconds = 0; ///< of the sections the shares are of
@@ -59,16 +62,28 @@ struct trace_summary {
   std::vector<link_summary> links;                   ///< of messages whose both ends are recorded, over the whole run
   std::vector<worker_summary> workers;
   std::vector<path_share> critical_path; ///< of the sections
+  /// Where the plan changed: every plan epoch that trained anything. Stages, edges, links, workers and the critical
+  /// path are then told here alone: a stage of one plan is no stage of another.
+  std::vector<plan_epoch_summary> epochs;
+};
+
+/// One plan epoch as a run of its own.
+struct plan_epoch_summary {
+  std::size_t number = 0;
+  trace_summary own;
 };
 
 /// Steady state, one section for each segment between two drains: from the moment when every replica of every stage has
 /// ended its first backward, to the moment when a replica of stage 0 begins its last forward. Segments without such a
-/// time give none.
+/// time give none. Of one plan epoch: `header` is its own (trace/plan_epochs.hpp).
 std::vector<time_section> steady_sections(const trace_header& header, const std::vector<trace_record>& records);
 
 trace_summary summarize(const trace_file& file);
 
-/// "lenet, schedule gpipe, 2 stages, 4 micro-batches a minibatch, 60 minibatches".
+/// "schedule gpipe, 2 stages, 4 micro-batches a minibatch".
+std::string plan_text(const planner::execution_plan& plan);
+/// "lenet, schedule gpipe, 2 stages, 4 micro-batches a minibatch, 60 minibatches"; "lenet, 3 plans one after another,
+/// 60 minibatches".
 std::string run_text(const trace_header& header);
 
 std::string to_text(const trace_summary& summary, const trace_file& file);

@@ -1,4 +1,5 @@
 // The summary as tables and sentences for people.
+#include "actors/trace/plan_epochs.hpp"
 #include "actors/trace/summary.hpp"
 #include "actors/trace/table.hpp"
 #include "kernels/text_table.hpp"
@@ -161,11 +162,36 @@ std::string rank_line(const trace_header& header) {
   return text;
 }
 
+std::string section_text(const trace_summary& s) {
+  auto text = format("%.3f s of training; ", s.run_seconds);
+  text += s.is_steady ? format("shares are of %.3f s of steady state in %d section", s.steady_seconds, s.sections) +
+                            (s.sections == 1 ? "" : "s") +
+                            " (of each segment between drains: after every replica's first backward, until stage 0 "
+                            "begins its last forward)\n"
+                      : format("no steady state, so shares are of all %.3f s\n", s.steady_seconds);
+  return text;
+}
+
+/// What is told of one plan: its stages, the edges between them, the workers that run them.
+std::string plan_tables(const trace_summary& s, const trace_header& h) {
+  auto text = "\n" + share_table(s, h) + "\n" + time_table(s);
+  if (!s.edges.empty()) text.append("\n").append(s.links.empty() ? edge_table(s) : link_table(s));
+  if (s.workers.size() > 1) text.append("\n").append(worker_table(s, h));
+  text += prose(source_line(s) + all_reduce_lines(s));
+  if (!s.critical_path.empty()) text += prose(path_line(s));
+  return text;
+}
+
 } // namespace
 
+std::string plan_text(const planner::execution_plan& plan) {
+  return "schedule " + plan.schedule + ", " + counted(std::ssize(plan.stages), "stage") + ", " +
+         counted(plan.microbatches, "micro-batch") + " a minibatch";
+}
+
 std::string run_text(const trace_header& h) {
-  auto text = h.model + ", schedule " + h.plan.schedule + ", " + counted(std::ssize(h.plan.stages), "stage") + ", " +
-              counted(h.plan.microbatches, "micro-batch") + " a minibatch";
+  auto text = h.model + ", " +
+              (h.changes.empty() ? plan_text(h.plan) : std::to_string(epoch_count(h)) + " plans one after another");
   if (h.minibatches >= 0)
     text += ", " + counted(h.minibatches - std::max<std::int64_t>(0, h.first_minibatch), "minibatch");
   return text;
@@ -176,18 +202,15 @@ std::string to_text(const trace_summary& s, const trace_file& file) {
   auto text = run_text(h) + "\n";
   if (!file.complete()) text.append("the trace is incomplete: ").append(file.missing).append("\n");
   text += rank_line(h) + step_line(s);
-  text += format("%.3f s of training; ", s.run_seconds);
-  text += s.is_steady ? format("shares are of %.3f s of steady state in %d section", s.steady_seconds, s.sections) +
-                            (s.sections == 1 ? "" : "s") +
-                            " (of each segment between drains: after every replica's first backward, until stage 0 "
-                            "begins its last forward)\n"
-                      : format("no steady state, so shares are of all %.3f s\n", s.steady_seconds);
-  text = prose(text);
-  text.append("\n").append(share_table(s, h)).append("\n").append(time_table(s));
-  if (!s.edges.empty()) text.append("\n").append(s.links.empty() ? edge_table(s) : link_table(s));
-  if (s.workers.size() > 1) text.append("\n").append(worker_table(s, h));
-  text += prose(source_line(s) + all_reduce_lines(s));
-  if (!s.critical_path.empty()) text += prose(path_line(s));
+  if (h.changes.empty()) return prose(text + section_text(s)) + plan_tables(s, h);
+  text = prose(text + format("%.3f s of training\n", s.run_seconds) + source_line(s));
+  const epoch_headers headers(h);
+  for (const auto& epoch : s.epochs) {
+    const auto header = headers.at(epoch.number);
+    text += "\n" + prose(name_of_epoch(epoch.number, header) + ": " + plan_text(header.plan) + "\n" +
+                         step_line(epoch.own) + section_text(epoch.own));
+    text += plan_tables(epoch.own, header);
+  }
   return text;
 }
 

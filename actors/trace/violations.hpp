@@ -17,11 +17,12 @@ class violations {
 public:
   static constexpr std::int64_t at_the_end = std::numeric_limits<std::int64_t>::max(); ///< of what never was
   enum class weight : std::uint8_t { consequence, fault };
-  void add(std::int64_t time_ns, std::string line, weight w = weight::fault) {
+  void add(std::int64_t time_ns, const std::string& line, weight w = weight::fault) {
     if (first_ && (w < weight_ || (w == weight_ && first_->first <= time_ns))) return;
-    first_.emplace(time_ns, std::move(line));
+    first_.emplace(time_ns, place + line);
     weight_ = w;
   }
+  std::string place; ///< stands before each line that is added from now on
   std::optional<std::string> first() const { return first_ ? std::optional(first_->second) : std::nullopt; }
 
 private:

@@ -2,6 +2,7 @@
 #include "actors/trace/causes.hpp"
 #include "actors/trace/command.hpp"
 #include "actors/trace/merge.hpp"
+#include "actors/trace/plan_epochs.hpp"
 #include "actors/trace/reader.hpp"
 #include "actors/trace/record_contract.hpp"
 #include "actors/trace/recorder.hpp"
@@ -39,15 +40,45 @@ public:
     trace_header h;
     h.model = "any";
     h.plan.schedule = pick(std::vector<std::string>{"pipedream", "1f1b", "no such schedule"});
+    set_plan(h.plan);
+    h.minibatches = 3;
+    return h;
+  }
+
+  /// Up to three changes of plan, at any numbers that may follow one another.
+  void add_changes(trace_header& h) {
+    std::vector<std::int64_t> stretches, minibatches, evaluations;
+    const auto changes = 1 + random_() % 3;
+    for (std::size_t i = 0; i < changes; ++i) {
+      stretches.push_back(any(0, std::numeric_limits<std::int32_t>::max()));
+      minibatches.push_back(any(0, bound));
+      evaluations.push_back(any(-std::numeric_limits<std::int32_t>::max(), 0));
+      for (auto* numbers : {&stretches, &minibatches})
+        numbers->back() = std::max<std::int64_t>(0, numbers->back());
+      evaluations.back() = std::min<std::int64_t>(0, evaluations.back());
+    }
+    std::sort(stretches.begin(), stretches.end());
+    std::sort(minibatches.begin(), minibatches.end());
+    std::sort(evaluations.rbegin(), evaluations.rend());
+    for (std::size_t i = 0; i < changes; ++i) {
+      auto& change = h.changes.emplace_back();
+      change.first_stretch = stretches[i];
+      change.first_minibatch = minibatches[i];
+      change.first_evaluation = evaluations[i];
+      change.plan.schedule = pick(std::vector<std::string>{"2bw", "gpipe", "no such schedule"});
+      set_plan(change.plan);
+    }
+    h.minibatches = bound;
+  }
+
+  void set_plan(planner::execution_plan& plan) {
     const auto stages = 1 + random_() % 4;
     for (std::size_t s = 0; s < stages; ++s) {
-      auto& stage = h.plan.stages.emplace_back();
+      auto& stage = plan.stages.emplace_back();
       stage.replicas = static_cast<int>(1 + random_() % 3);
       stage.in_flight = static_cast<std::int64_t>(stages - s);
     }
-    h.plan.microbatches = pick(std::vector<int>{1, 4, std::numeric_limits<int>::max()});
-    h.minibatches = 3;
-    return h;
+    plan.microbatches = pick(std::vector<int>{1, 4, std::numeric_limits<int>::max()});
   }
 
   /// Any value of each field's type, as far as numbers that are added may go; places are the run's.
@@ -58,11 +89,12 @@ public:
       number = static_cast<number_type>(any(std::max<std::int64_t>(std::numeric_limits<number_type>::min(), -bound),
                                             std::min<std::int64_t>(std::numeric_limits<number_type>::max(), bound)));
     });
-    const auto stages = static_cast<std::int64_t>(h.plan.stages.size());
+    const auto& plan = plan_of(h, random_() % epoch_count(h)); // whichever its stretch is of
+    const auto stages = static_cast<std::int64_t>(plan.stages.size());
     r.stage = static_cast<std::int16_t>(between(-2, stages - 1));
     r.peer = static_cast<std::int16_t>(between(-2, stages - 1));
     r.replica = static_cast<std::int16_t>(
-        between(0, r.stage < 0 ? 32767 : h.plan.stages[static_cast<std::size_t>(r.stage)].replicas - 1));
+        between(0, r.stage < 0 ? 32767 : plan.stages[static_cast<std::size_t>(r.stage)].replicas - 1));
     r.rank = -1;
     r.kind = static_cast<span_kind>(random_() % span_kinds);
     r.reason = static_cast<wait_reason>(random_() % wait_reasons);
@@ -108,6 +140,31 @@ TEST(Contract, WhateverARunWritesIsReadBackEqual) {
   }
 }
 
+TEST(Contract, WhateverARunThatChangedWritesIsReadBackEqual) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    random_run make(seed);
+    auto h = make.header();
+    make.add_changes(h);
+    const auto records = records_of(make, h, 200);
+    const scratch_file file("any.pftrace");
+    {
+      auto first = h;
+      first.changes.clear();
+      trace_recorder recorder(file.path(), first);
+      for (const auto& change : h.changes)
+        recorder.change_plan(change);
+      for (const auto& r : records)
+        recorder.record(r);
+      recorder.close(h.minibatches);
+    }
+    const auto read = read_trace(file.path());
+    ASSERT_EQ(sorted(read.records), sorted(records)) << "seed " << seed;
+    EXPECT_TRUE(read.complete()) << read.missing;
+    EXPECT_EQ(read.header.changes, h.changes) << "seed " << seed;
+    EXPECT_EQ(read.header.dropped, 0);
+  }
+}
+
 TEST(Contract, WhateverRanksWriteIsMergedAndReadBackEqual) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     random_run make(seed);
@@ -140,7 +197,8 @@ TEST(Contract, WhateverRanksWriteIsMergedAndReadBackEqual) {
 TEST(Contract, EveryCommandTakesWhateverIsRead) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     random_run make(seed);
-    const auto h = make.header();
+    auto h = make.header();
+    if (seed % 2 == 0) make.add_changes(h);
     const synthetic_run run{h, records_of(make, h, 60)};
     const scratch_file file("any.pftrace");
     run.write(file.path());

@@ -54,6 +54,11 @@ std::string bytes_of(const synthetic_run& run) {
   return file.bytes();
 }
 
+synthetic_run changing_run() {
+  return make_changing_run({{{.name = "pipedream", .replicas = {2, 1}}, {3}},
+                            {{.name = "1f1b", .replicas = {1, 1, 1}, .microbatches = 2}, {2}}});
+}
+
 std::string header_packet(const std::string& json) {
   std::string bytes;
   {
@@ -76,7 +81,7 @@ std::pair<std::string, std::string> without_headers(const std::string& bytes) {
   while (trace.next(te::trace::packet)) {
     const auto packet = trace.get_view();
     const std::string text(packet.data(), packet.size());
-    const auto json = text.find("{\"clock");
+    const auto json = std::min(text.find("{\"clock"), text.find("{\"changes"));
     if (json != std::string::npos) {
       header = text.substr(json);
       continue;
@@ -89,7 +94,7 @@ std::pair<std::string, std::string> without_headers(const std::string& bytes) {
 TEST(HostileTrace, MutatedBytesGiveAnAnswerOrOneLineInLittleMemory) {
   const auto whole = make_run({.name = "1f1b", .replicas = {2, 1}, .microbatches = 2}, {3, 2});
   const split_run ranks({whole.header, whole.records, {}}, {{0, 1}, {1}}, {{.host = "a"}, {.host = "b"}});
-  const std::vector<std::string> originals{bytes_of(whole), bytes_of(ranks.parts[1])};
+  const std::vector<std::string> originals{bytes_of(whole), bytes_of(ranks.parts[1]), bytes_of(changing_run())};
   const auto before = peak_bytes();
   std::mt19937 random(5);
   const scratch_file file("mutated.pftrace");
@@ -158,6 +163,37 @@ TEST(HostileTrace, HeadersOfAnyNumbersGiveAnAnswerOrOneLineInLittleMemory) {
       if (HasFatalFailure()) return;
     }
   EXPECT_LT(peak_bytes() - before, std::int64_t{256} << 20);
+}
+
+TEST(HostileTrace, ChangesOfAnyNumbersGiveAnAnswerOrOneLineInLittleMemory) {
+  const auto [rest, text] = without_headers(bytes_of(changing_run()));
+  const auto original = nlohmann::json::parse(text);
+  const auto before = peak_bytes();
+  const scratch_file file("changes.pftrace");
+  for (const auto& [key, value] : original.at("changes").at(0).items())
+    for (const std::int64_t number : {std::int64_t{-1}, std::int64_t{0}, std::int64_t{1}, std::int64_t{4},
+                                      std::int64_t{32'767}, std::int64_t{2147483647}, std::int64_t{1} << 53}) {
+      auto header = original;
+      auto& change = header["changes"][0][key];
+      if (value.is_array() && !value.empty() && value[0].is_number())
+        change[0] = number;
+      else
+        change = number;
+      file.replace(header_packet(header.dump()) + rest);
+      expect_answers(file.path().string(), header.dump().substr(0, 400), false);
+      if (HasFatalFailure()) return;
+    }
+  auto header = original;
+  header["hosts"] = std::vector<std::string>(32'000, "");
+  header["changes"] = std::vector<nlohmann::json>(4'096, original.at("changes").at(0));
+  file.replace(header_packet(header.dump()) + rest);
+  expect_answers(file.path().string(), "thousands of changes", true);
+  EXPECT_LT(peak_bytes() - before, std::int64_t{256} << 20);
+  header["changes"].push_back(original.at("changes").at(0));
+  file.replace(header_packet(header.dump()) + rest);
+  std::ostringstream out, err;
+  EXPECT_EQ(trace_command(std::vector<std::string>{"check", file.path().string()}, out, err), 1);
+  EXPECT_NE(err.str().find("'changes' is not a list of at most 4096 plans"), std::string::npos) << err.str();
 }
 
 TEST(HostileTrace, AHeaderThatStandsForMillionsOfReplicasIsRefused) {

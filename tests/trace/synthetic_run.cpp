@@ -11,6 +11,7 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <stdexcept>
 #include <unistd.h>
 #include <utility>
@@ -126,6 +127,34 @@ synthetic_run make_run(const planner::schedule_request& request, const std::vect
   return run;
 }
 
+synthetic_run
+make_changing_run(const std::vector<std::pair<planner::schedule_request, std::vector<std::int64_t>>>& epochs) {
+  synthetic_run whole;
+  std::int32_t stretches = 0;
+  std::int64_t end_ns = 0;
+  for (const auto& [request, segments] : epochs) {
+    const auto part = make_run(request, segments);
+    const auto minibatches = whole.header.minibatches;
+    if (stretches == 0)
+      whole.header = part.header;
+    else
+      whole.header.changes.push_back(
+          {.first_stretch = stretches, .first_minibatch = minibatches, .plan = part.header.plan});
+    const auto before_ns = end_ns;
+    for (auto r : part.records) {
+      r.begin_ns += before_ns;
+      r.end_ns += before_ns;
+      r.minibatch += minibatches;
+      r.segment += stretches;
+      end_ns = std::max(end_ns, r.end_ns);
+      whole.records.push_back(r);
+    }
+    stretches += static_cast<std::int32_t>(segments.size());
+    whole.header.minibatches = minibatches + part.header.minibatches;
+  }
+  return whole;
+}
+
 trace_record& synthetic_run::find(span_kind kind, int stage, std::int64_t minibatch, int microbatch, int replica) {
   const auto at = std::find_if(records.begin(), records.end(), [&](const trace_record& r) {
     return r.kind == kind && r.stage == stage && r.minibatch == minibatch &&
@@ -140,9 +169,20 @@ void synthetic_run::erase(const trace_record& r) {
 }
 
 void synthetic_run::write(const std::filesystem::path& file) const {
-  trace_recorder recorder(file, header);
-  for (const auto& r : records)
+  auto first = header;
+  first.changes.clear();
+  first.complete = false;
+  trace_recorder recorder(file, first);
+  auto change = header.changes.begin();
+  const auto change_before = [&](std::int64_t stretch) {
+    for (; change != header.changes.end() && change->first_stretch <= stretch; ++change)
+      recorder.change_plan(*change);
+  };
+  for (const auto& r : records) {
+    change_before(r.segment);
     recorder.record(r);
+  }
+  change_before(std::numeric_limits<std::int64_t>::max());
   recorder.close(header.minibatches);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace penstock::actors {
@@ -25,6 +26,11 @@ struct synthetic_run {
 /// One segment for each count in `segments`, with a pause between; a forward takes 1000 ns, a backward 2000, an update
 /// 100. Messages to the neighbours have 64 bytes and take no time.
 synthetic_run make_run(const planner::schedule_request& request, const std::vector<std::int64_t>& segments);
+
+/// Runs of make_run one after another, each under the next plan: minibatches, stretches and times go on, versions do
+/// not.
+synthetic_run
+make_changing_run(const std::vector<std::pair<planner::schedule_request, std::vector<std::int64_t>>>& epochs);
 
 /// Stages with so many replicas each, and a credit of 1 where none is given.
 void set_stages(trace_header& header, const std::vector<int>& replicas, const std::vector<std::int64_t>& credits = {});
