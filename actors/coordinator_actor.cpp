@@ -118,6 +118,7 @@ coordinator_place coordinator_shell::place() const {
     if (s.is_local()) place.training_parts += s.local.size() + 1; // the replicas here and an optimizer
   place.clip_norm = context_->services.options.clip_norm;
   place.stall_seconds = context_->services.options.stall_seconds;
+  place.evaluations = context_->services.evaluations;
   return place;
 }
 

@@ -26,6 +26,7 @@ struct run_services {
   step_log& steps;
   trace_recorder* trace = nullptr;
   std::int64_t plan_epoch = 0;
+  std::int64_t evaluations = 0; ///< of the run when the executor is made: those to come have numbers of their own
 };
 
 /// What is copied of what the owners have; `measures`: nothing; `nothing`: they look for numbers that are not finite.

@@ -62,12 +62,19 @@ plan_epoch::plan_epoch(next_tag, run_plan plan, const plan_epoch& before, const 
                                                                             before.services_.control,
                                                                             before.services_.steps} {
   services_.plan_epoch = before.number() + 1;
+  services_.evaluations = before.evaluations();
 }
 
 void plan_epoch::start(trace_recorder* trace) {
   services_.trace = trace;
   executor_ = plan_.options.executor == executor_kind::oracle ? make_oracle_executor(services_)
                                                               : make_actors_executor(services_);
+}
+
+std::optional<loss_metrics> plan_epoch::evaluate(const dataset& data, std::int64_t batch,
+                                                 const std::vector<std::vector<tensor>>& states) {
+  ++services_.evaluations;
+  return executor_->evaluate(data, batch, states);
 }
 
 std::unique_ptr<plan_epoch> plan_epoch::change(const planner::plan_ptr& to, const run_inputs& inputs,

@@ -24,6 +24,11 @@ public:
   const run_plan& plan() const { return plan_; }
   pipeline& parts() { return *parts_; }
   executor& run() { return *executor_; }
+  /// As executor::evaluate, and counted.
+  std::optional<loss_metrics> evaluate(const dataset& data, std::int64_t batch,
+                                       const std::vector<std::vector<tensor>>& states);
+  /// Of the run, under the plans before too.
+  std::int64_t evaluations() const { return services_.evaluations; }
   bool is_running() const { return executor_ != nullptr; }
   void stop() { executor_.reset(); }
 

@@ -281,6 +281,11 @@ void training_run::change_plan() {
   summary_.plan = seen.plan;
   summary_.stages = seen.stages;
   summary_.plan_changes.push_back({done_, plan_.plan});
+  if (trace_)
+    trace_->recorder().change_plan({.first_stretch = static_cast<std::int64_t>(summary_.drains.size()),
+                                    .first_minibatch = done_,
+                                    .first_evaluation = -1 - now_->evaluations(),
+                                    .plan = *plan_.plan});
   steps_.set_microbatches(plan_.plan->microbatches);
   agenda_.answer("");
   observer_.on_note("the plan changed" + after + ": " + describe_stages(*plan_.plan) + ", " + plan_.plan->schedule);
@@ -299,7 +304,7 @@ void training_run::evaluate() {
   const auto begin = std::chrono::steady_clock::now();
   doing("evaluating", plan_.options.eval_only ? run_part::nothing_to_lose : run_part::evaluating);
   const auto states = shared_mean_states(now_->parts(), now_->run().collect(copy_of::statistics), transfers_.get());
-  const auto metrics = now_->run().evaluate(*inputs_.test, plan_.options.eval_batch, states);
+  const auto metrics = now_->evaluate(*inputs_.test, plan_.options.eval_batch, states);
   agree();
   if (!metrics) {
     check(stopping_, "an evaluation was given up though nobody asked for that");

@@ -11,7 +11,7 @@
 namespace penstock::actors {
 
 coordinator_core::coordinator_core(coordinator_place place)
-    : place_(std::move(place)), watchdog_(place_.stall_seconds, place_.ranks) {}
+    : place_(std::move(place)), evaluations_(place_.evaluations), watchdog_(place_.stall_seconds, place_.ranks) {}
 
 // -- notes -----------------------------------------------------------------------------
 

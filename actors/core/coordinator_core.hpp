@@ -23,6 +23,7 @@ struct coordinator_place {
   std::size_t training_parts = 0; ///< here, that say when they have done what a stretch asks of them
   double clip_norm = 0;
   double stall_seconds = 300;
+  std::int64_t evaluations = 0; ///< of the run, under the plans before
 };
 
 struct begin_training_here { ///< in an order in which nothing is admitted before all know of it

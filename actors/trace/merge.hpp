@@ -21,8 +21,9 @@ struct merged_trace {
 
 /// Writes one trace of all ranks to `out`, whole or not at all: a process for each rank, times on rank 0's clock, each
 /// record with its rank. A rank whose file is not among `files`, cannot be read or is incomplete leaves the result
-/// incomplete, with the rank named. Throws penstock::error, one line, when a file is of no rank or of another run, two
-/// are of one rank, none can be read, the clocks are days apart, or `out` cannot be written or is one of them.
+/// incomplete, with the rank named. All files tell the same changes of plan; one that was never closed may lack the
+/// last of them. Throws penstock::error, one line, when a file is of no rank or of another run, two are of one rank,
+/// none can be read, the clocks are days apart, or `out` cannot be written or is one of them.
 merged_trace merge_traces(const std::vector<std::filesystem::path>& files, const std::filesystem::path& out);
 
 } // namespace penstock::actors

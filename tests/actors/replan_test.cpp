@@ -1,4 +1,7 @@
 // The plan changes while training goes on: the oracle, told the same changes, leaves the same bits.
+#include "actors/trace/history.hpp"
+#include "actors/trace/plan_epochs.hpp"
+#include "actors/trace/summary.hpp"
 #include "kernels/check.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_training.hpp"
@@ -115,6 +118,8 @@ TEST_P(PlanChanges, LeaveTheOraclesBitsInOneProcessAndInMany) {
     for (const auto& [step, r] : extras.changes)
       fewest = std::min(fewest, workers(r.replicas));
     const int ranks = 1 + static_cast<int>(bits() % static_cast<std::uint64_t>(fewest));
+    const testing_support::temporary_folder folder;
+    if (run % 4 == 0) o.trace = folder / "run.pftrace";
     const auto got = ranks == 1 ? train_tiny(o, extras).summary : train_tiny_ranks(o, ranks, extras, bits()).summary;
     EXPECT_EQ(got.weights_sha256, wanted.weights_sha256) << ranks << " ranks";
     EXPECT_EQ(got.state_sha256, wanted.state_sha256) << ranks << " ranks";
@@ -122,6 +127,11 @@ TEST_P(PlanChanges, LeaveTheOraclesBitsInOneProcessAndInMany) {
     ASSERT_EQ(got.plan_changes.size(), extras.changes.size());
     for (std::size_t i = 0; i < extras.changes.size(); ++i)
       EXPECT_EQ(got.plan_changes[i].step, extras.changes[i].first);
+    if (o.trace.empty()) continue;
+    const auto traced = actors::read_trace(o.trace);
+    ASSERT_EQ(traced.header.changes.size(), extras.changes.size());
+    const auto history = actors::check_history(traced);
+    EXPECT_EQ(history.found, actors::history_verdict::outcome::holds) << history.line;
   }
 }
 INSTANTIATE_TEST_SUITE_P(Part, PlanChanges, ::testing::Range(0, 8));
@@ -182,6 +192,40 @@ TEST(PlanChange, IsToldAndStandsInTheSummary) {
   EXPECT_EQ(run.summary.stages.size(), 3U);
   EXPECT_THAT(run.summary.drains, ElementsAre(4, 6, 9)) << "with the epoch's evaluation";
   EXPECT_THAT(run.seen.notes, Contains(HasSubstr("the plan changed after step 4: ")));
+}
+
+TEST(PlanChange, IsInTheTraceWithItsStretchAndItsEvaluations) {
+  const testing_support::temporary_folder folder;
+  auto o = tiny_options();
+  o.replicas = {1, 1};
+  o.steps = 9;
+  o.eval_every = 1;
+  tiny_extras extras;
+  actors::pipeline_request three;
+  three.replicas = {1, 1, 1};
+  three.threads = 1;
+  extras.changes = {{4, three}};
+  for (const int ranks : {1, 2}) {
+    o.trace = folder / ("run" + std::to_string(ranks));
+    const auto summary = ranks == 1 ? train_tiny(o, extras).summary : train_tiny_ranks(o, ranks, extras).summary;
+    const auto traced = actors::read_trace(o.trace);
+    ASSERT_EQ(traced.header.changes.size(), 1U);
+    EXPECT_EQ(traced.header.changes[0].first_minibatch, 4);
+    EXPECT_EQ(traced.header.changes[0].first_stretch, 1);
+    EXPECT_EQ(traced.header.changes[0].plan.stages, summary.plan->stages);
+    const auto history = actors::check_history(traced);
+    EXPECT_EQ(history.found, actors::history_verdict::outcome::holds) << history.line;
+    const auto epochs = actors::split_by_epoch(traced.header, traced.records);
+    for (const auto& epoch : epochs) {
+      EXPECT_TRUE(epoch.strays.empty()) << "plan epoch " << epoch.number;
+      EXPECT_TRUE(std::any_of(epoch.records.begin(), epoch.records.end(),
+                              [](const auto& r) { return r.kind == actors::span_kind::forward; }));
+    }
+    const auto& after = epochs[1].records; // the evaluations are those of after the change
+    EXPECT_TRUE(std::any_of(after.begin(), after.end(),
+                            [](const auto& r) { return r.kind == actors::span_kind::evaluate && r.stage == 2; }));
+    ASSERT_EQ(actors::summarize(traced).epochs.size(), 2U);
+  }
 }
 
 TEST(PlanChange, IsPartOfARunThatIsResumed) {

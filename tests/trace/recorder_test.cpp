@@ -205,6 +205,40 @@ TEST(Recorder, TheNewestClockOffsetIsInTheFile) {
   EXPECT_EQ(read_trace(file.path()).header.clock_offset_ns, 11);
 }
 
+TEST(Recorder, NothingIsLostWhenAnotherPlanTakesOver) {
+  const scratch_file file("plans.pftrace");
+  trace_recorder recorder(file.path(), two_stages());
+  constexpr std::int32_t plans = 12;
+  constexpr int each = 3000; // the writer is woken within some of them
+  for (std::int32_t plan = 0; plan < plans; ++plan) {
+    const int last_stage = plan + 1; // which no plan before has
+    if (plan > 0) {
+      trace_header next;
+      set_stages(next, std::vector<int>(static_cast<std::size_t>(last_stage) + 1, 4));
+      std::thread([&] {
+        recorder.change_plan({.first_stretch = plan, .first_minibatch = plan, .plan = next.plan});
+      }).join();
+    }
+    std::vector<std::thread> team;
+    for (int t = 0; t < 4; ++t)
+      team.emplace_back([&, t] {
+        for (int i = 0; i < each; ++i) {
+          auto r = span_of(last_stage, t, plan);
+          r.segment = plan;
+          recorder.record(r);
+        }
+      });
+    for (auto& t : team)
+      t.join();
+  }
+  recorder.close(plans);
+  const auto read = read_trace(file.path());
+  EXPECT_EQ(read.missing, "");
+  EXPECT_EQ(read.header.changes.size(), static_cast<std::size_t>(plans - 1));
+  EXPECT_EQ(read.records.size(), static_cast<std::size_t>(plans) * 4 * each);
+  expect_no_overlap(file.bytes());
+}
+
 TEST(Recorder, AFileThatCannotBeWrittenIsNamed) {
   try {
     trace_recorder recorder("/nowhere/at/all.pftrace", two_stages());
