@@ -146,9 +146,7 @@ void load_optimizer_state(pipeline& p, stage_unit& s, const saved_contents& run,
       state.step = step->second;
       for (std::size_t n = 0; n < names.size(); ++n) {
         const auto& saved = find(run, "optimizer/" + parameter + "." + names[n], &state.tensors[n], dir);
-        auto plain = ops.allocate(dtype::f32, saved.dims(), memory_use::scratch);
-        copy_plain(saved, plain);
-        state.tensors[n] = ops.reorder(plain, s.formats[i], memory_use::optimizer_state);
+        state.tensors[n] = placed(ops, saved, s.formats[i], memory_use::optimizer_state);
       }
     }
   });

@@ -29,14 +29,15 @@ struct run_services {
   std::int64_t evaluations = 0; ///< of the run when the executor is made: those to come have numbers of their own
 };
 
-/// What is copied of what the owners have; `measures`: nothing; `nothing`: they look for numbers that are not finite.
-enum class copy_of : std::uint8_t { everything, statistics, first_gradients, measures, nothing };
+/// What is copied of what the owners have; `as_stored`: weights and optimizer state are lent as they lie in memory, for
+/// as long as nothing is trained; `measures`: nothing; `nothing`: they look for numbers that are not finite.
+enum class copy_of : std::uint8_t { everything, as_stored, statistics, first_gradients, measures, nothing };
 
 /// Of one stage, what this rank has.
 struct stage_copy {
   std::int64_t version = 0;                            ///< updates applied
   std::map<std::string, std::int64_t> optimizer_steps; ///< by parameter
-  named_tensors weights;                               ///< plain, as all that follows
+  named_tensors weights;                               ///< plain, as all that follows, unless as_stored
   named_tensors optimizer_state;                       ///< as "NAME.momentum"
   std::map<int, named_tensors> states;                 ///< BatchNorm statistics by replica here
   named_tensors first_gradients;

@@ -2,6 +2,7 @@
 #include "actors/pipeline.hpp"
 
 #include "actors/policy/settle_plan.hpp"
+#include "actors/wire_format.hpp"
 #include "kernels/check.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/initialise.hpp"
@@ -196,16 +197,29 @@ named_tensors plain_optimizer_state(backend& ops, const segment& layers, const o
   return all;
 }
 
+tensor placed(backend& ops, const tensor& given, const format_ptr& format, memory_use use) {
+  const bool is_alike = format != nullptr && !given.is_plain() && format->name() == given.format()->name();
+  if (is_alike && dynamic_cast<const wire_format*>(given.format().get()) != nullptr && format->bytes() == given.bytes())
+    return {given.type(), given.dims(), given.storage(), format};
+  const bool is_foreign = !given.is_plain() && dynamic_cast<const wire_format*>(given.format().get()) != nullptr;
+  if (is_foreign)
+    throw error("[transfer] a tensor of " + to_string(given.dims()) + " came in layout " + given.format()->name() +
+                "; this device has " + (format ? format->name() : "plain"));
+  const auto source = is_alike ? given : ops.to_plain(given);
+  auto copy = ops.allocate(source.type(), source.dims(), is_alike ? use : memory_use::scratch,
+                           is_alike ? format : format_ptr());
+  std::memcpy(copy.raw(), source.raw(), source.bytes());
+  return is_alike ? copy : ops.reorder(copy, format, use);
+}
+
 void load_weights(stage_unit& s, const named_tensors& weights) {
   s.update_stream().run([&](backend& ops) {
     auto next = std::make_shared<weight_set>();
     next->version = s.owned.newest->version;
     for (std::size_t i = 0; i < s.layers->parameters().size(); ++i) {
-      const auto& source = weights.at(s.layers->parameters()[i].name);
-      auto plain = ops.allocate(dtype::f32, source.dims(), memory_use::scratch);
-      std::memcpy(plain.raw(), source.raw(), source.bytes());
       s.owned.newest->tensors[i] = {}; // one set at a time
-      next->tensors.push_back(ops.reorder(plain, s.formats[i], memory_use::weights));
+      next->tensors.push_back(
+          placed(ops, weights.at(s.layers->parameters()[i].name), s.formats[i], memory_use::weights));
     }
     s.owned.newest = std::move(next);
   });

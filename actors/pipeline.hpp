@@ -69,7 +69,11 @@ named_tensors plain_weights(backend& ops, const segment& layers, const stage_wei
 named_tensors plain_optimizer_state(backend& ops, const segment& layers, const optimizer& step,
                                     const stage_weights& owned, memory_pool& pool);
 
-/// Puts plain tensors into a stage's parameters (formats of its own). Names must all be there.
+/// That tensor in the stage's own format and memory: plain, or as another stage of this process or of another keeps it.
+/// One that came over the wire in this very layout is taken as it is. Throws penstock::error for another's layout.
+tensor placed(backend& ops, const tensor& given, const format_ptr& format, memory_use use);
+
+/// Puts tensors into a stage's parameters, by `placed`. Names must all be there.
 void load_weights(stage_unit& s, const named_tensors& weights);
 
 /// Mean of one state over replicas, in replica order: f32 sums divided once; i64 rounds down.

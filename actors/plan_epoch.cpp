@@ -92,8 +92,11 @@ std::unique_ptr<plan_epoch> plan_epoch::change(const planner::plan_ptr& to, cons
       fault_of([&] { next.reset(new plan_epoch(next_tag{}, resolve_change(plan_, to, inputs), *this, inputs)); });
   if (given_up(agree(inputs.ranks, round + " is built", fault))) return nullptr;
   // From here on every rank waits for what others send: a rank that cannot take its part ends the job.
-  memory_pool pool;
-  auto learnt = exchange->move(*parts_, executor_->collect(copy_of::everything), *next->parts_, pool);
+  memory_pool own_pool;
+  memory_pool* pool = &own_pool; // counted where it will stay, if anything stays here
+  for (auto& s : next->parts_->stages)
+    if (s.is_local() && pool == &own_pool) pool = &s.update_memory();
+  auto learnt = exchange->move(*parts_, executor_->collect(copy_of::as_stored), *next->parts_, *pool);
   fault = fault_of([&] {
     load_snapshots(*next->parts_, learnt, "plan epoch " + std::to_string(next->number()));
     for (auto& s : next->parts_->stages)

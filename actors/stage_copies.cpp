@@ -32,6 +32,16 @@ void require_finite_state(backend& ops, const pipeline& p, const stage_unit& s, 
                                             names[n] + of_stage(s, after));
 }
 
+void lend(stage_copy& copy, const pipeline& p, const stage_unit& s, const stage_weights& owned) {
+  const auto states = p.step->state_names();
+  for (std::size_t i = 0; i < owned.newest->tensors.size(); ++i) {
+    const auto& name = s.layers->parameters()[i].name;
+    copy.weights[name] = owned.newest->tensors[i];
+    for (std::size_t n = 0; n < states.size(); ++n)
+      copy.optimizer_state[name + "." + states[n]] = owned.optimizer_states[i].tensors[n];
+  }
+}
+
 } // namespace
 
 stage_copy copy_learnt(backend& ops, const pipeline& p, const stage_unit& s, const stage_weights& owned, copy_of what,
@@ -40,10 +50,15 @@ stage_copy copy_learnt(backend& ops, const pipeline& p, const stage_unit& s, con
   if (what == copy_of::nothing) require_finite_state(ops, p, s, owned, after);
   if (what == copy_of::first_gradients) copy.first_gradients = owned.first_gradients;
   // One rank speaks for the stage.
-  if (what != copy_of::everything || p.where.owner(s.index) != p.rank) return copy;
+  const bool is_wanted = what == copy_of::everything || what == copy_of::as_stored;
+  if (!is_wanted || p.where.owner(s.index) != p.rank) return copy;
   copy.version = owned.newest->version;
   for (std::size_t i = 0; i < owned.optimizer_states.size(); ++i)
     copy.optimizer_steps[s.layers->parameters()[i].name] = owned.optimizer_states[i].step;
+  if (what == copy_of::as_stored) {
+    lend(copy, p, s, owned);
+    return copy;
+  }
   copy.weights = plain_weights(ops, *s.layers, owned, pool);
   copy.optimizer_state = plain_optimizer_state(ops, *s.layers, *p.step, owned, pool);
   return copy;
@@ -55,7 +70,7 @@ stage_copy copy_states(const stage_unit& s, int replica, std::span<const tensor>
   for (std::size_t i = 0; i < s.layers->states().size(); ++i) {
     const auto& state = s.layers->states()[i];
     if (what == copy_of::nothing) require_state(states[i], state.spec, "[training] " + state.name + of_stage(s, after));
-    if (what != copy_of::everything && what != copy_of::statistics) continue;
+    if (what != copy_of::everything && what != copy_of::as_stored && what != copy_of::statistics) continue;
     auto one = tensor::allocate(pool, states[i].type(), states[i].dims(), memory_use::scratch);
     std::copy_n(states[i].raw(), states[i].bytes(), one.raw());
     copy.states[replica][state.name] = std::move(one);

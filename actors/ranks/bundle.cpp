@@ -2,6 +2,7 @@
 #include "actors/ranks/bundle.hpp"
 
 #include "actors/ranks/channels.hpp"
+#include "actors/ranks/wire.hpp"
 #include "kernels/check.hpp"
 
 #include <nlohmann/json.hpp>
@@ -33,8 +34,7 @@ void bundle_transfers::send(int to, const bundle& b) {
   transport::message m;
   m.parts.emplace_back(); // the index, once it is known
   for (const auto& [name, t] : b.tensors) {
-    check(t.is_plain(), "a bundle's tensors are plain");
-    index["tensors"].push_back({name, name_of(t.type()), t.dims()});
+    index["tensors"].push_back({name, name_of(t.type()), t.dims(), t.is_plain() ? "" : t.format()->name()});
     m.parts.push_back({t.storage(), 0, t.bytes()});
   }
   m.parts.front() = part_of(index.dump(), pool);
@@ -54,6 +54,12 @@ bundle bundle_transfers::receive(int from, memory_pool& pool) {
       const auto type = dtype_named(entry.at(1).get<std::string>()).value();
       auto dims = entry.at(2).get<shape>();
       const auto& p = m.parts.at(part++);
+      const auto layout = entry.at(3).get<std::string>();
+      if (!layout.empty()) {
+        b.tensors[entry.at(0).get<std::string>()] =
+            tensor(type, std::move(dims), p.storage, std::make_shared<wire_format>(p.size, layout));
+        continue;
+      }
       if (static_cast<std::size_t>(element_count(dims)) * size_of(type) != p.size)
         throw error("[transfer] a tensor from rank " + std::to_string(from) + " has another size than it says");
       b.tensors[entry.at(0).get<std::string>()] = tensor(type, std::move(dims), p.storage);

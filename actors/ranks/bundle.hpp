@@ -8,8 +8,8 @@
 namespace penstock::actors {
 
 struct bundle {
-  std::string text; ///< its meaning is the users' own
-  named_tensors tensors; ///< plain
+  std::string text;      ///< its meaning is the users' own
+  named_tensors tensors; ///< in whatever layout; one that is not plain arrives under a wire_format of its name
 };
 
 /// Blocking transfers of bundles; every rank takes its part in the same order. Throws penstock::error when the other

@@ -4,25 +4,76 @@
 #include "actors/ranks/channels.hpp"
 #include "actors/ranks/job.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <future>
 
 namespace penstock::actors {
 
-plan_exchange::plan_exchange(const job* ranks, std::int64_t epoch) : ranks_(ranks) {
+namespace {
+
+using layouts = std::map<std::string, std::string>; // by parameter; "" is plain
+
+std::string layout_of(const format_ptr& format) {
+  return format == nullptr ? "" : format->name();
+}
+
+// Optimizer state lies as its parameter does.
+std::string parameter_of(std::string_view tensor_name) {
+  const bool is_state = tensor_name.starts_with("optimizer/");
+  tensor_name.remove_prefix(tensor_name.find('/') + 1);
+  return std::string(is_state ? tensor_name.substr(0, tensor_name.rfind('.')) : tensor_name);
+}
+
+// Where the other side lays a tensor out otherwise.
+void make_plain(pipeline& from, bundle& b, const layouts& wanted) {
+  for (auto& [name, t] : b.tensors) {
+    if (t.is_plain()) continue;
+    const auto there = wanted.find(parameter_of(name));
+    if (there != wanted.end() && there->second == t.format()->name()) continue;
+    for (auto& s : from.stages)
+      if (s.is_local()) {
+        s.update_stream().run([&t](backend& ops) { t = ops.to_plain(t); });
+        break;
+      }
+  }
+}
+
+} // namespace
+
+plan_exchange::plan_exchange(const job* ranks, std::int64_t epoch)
+    : ranks_(ranks), round_("layouts of plan epoch " + std::to_string(epoch)) {
   if (ranks == nullptr) return;
   out_.emplace(*ranks, in_epoch(transfer_channel, epoch));
   in_.emplace(*ranks, in_epoch(transfer_channel, epoch));
 }
 
-std::vector<stage_snapshot> plan_exchange::move(const pipeline& from, std::map<int, stage_copy> here,
-                                                const pipeline& to, memory_pool& pool) {
+std::vector<layouts> plan_exchange::share_layouts(const pipeline& to) const {
+  layouts mine;
+  for (const auto& s : to.stages)
+    if (s.is_local())
+      for (std::size_t i = 0; i < s.formats.size(); ++i)
+        mine[s.layers->parameters()[i].name] = layout_of(s.formats[i]);
+  std::vector<layouts> all;
+  for (const auto& text : ranks_->control.all_gather(round_, nlohmann::json(mine).dump(), ranks_->patience))
+    all.push_back(nlohmann::json::parse(text).get<layouts>());
+  return all;
+}
+
+std::vector<stage_snapshot> plan_exchange::move(pipeline& from, std::map<int, stage_copy> here, const pipeline& to,
+                                                memory_pool& pool) {
   auto mine = snapshots_here(from, std::move(here));
   if (ranks_ == nullptr) return mine;
   const int count = ranks_->size();
   const int rank = ranks_->rank();
+  const auto wanted = share_layouts(to);
   auto sent = std::async(std::launch::async, [&] {
-    for (int i = 1; i < count; ++i) // each begins with another, so that no rank is asked by all at once
-      out_->send((rank + i) % count, bundle_for((rank + i) % count, mine, to));
+    for (int i = 1; i < count; ++i) { // each begins with another, so that no rank is asked by all at once
+      const int other = (rank + i) % count;
+      auto b = bundle_for(other, mine, to);
+      make_plain(from, b, wanted[static_cast<std::size_t>(other)]);
+      out_->send(other, b);
+    }
   });
   std::vector<stage_snapshot> needed = mine;
   for (int i = 1; i < count; ++i)

@@ -13,16 +13,20 @@ public:
   /// `ranks` null: one process. `epoch`: the one that takes over.
   plan_exchange(const job* ranks, std::int64_t epoch);
 
-  /// `here`: copies of what the owners of `from` on this rank have. Returns what the stages of `to` on this rank need,
-  /// from whatever rank has it; sends and receives at once. Throws penstock::error when a rank does not come within the
-  /// job's patience.
-  std::vector<stage_snapshot> move(const pipeline& from, std::map<int, stage_copy> here, const pipeline& to,
+  /// `here`: what the owners of `from` on this rank have, as stored. Returns what the stages of `to` on this rank need,
+  /// from whatever rank has it, in memory of `pool` where that is another; sends and receives at once. A tensor travels
+  /// as it lies where both sides lay it out alike, else plain. Throws penstock::error when a rank does not come within
+  /// the job's patience.
+  std::vector<stage_snapshot> move(pipeline& from, std::map<int, stage_copy> here, const pipeline& to,
                                    memory_pool& pool);
   /// Whoever waits gets that error: the job is over. Any thread.
   void cancel(const std::string& why);
 
 private:
+  std::vector<std::map<std::string, std::string>> share_layouts(const pipeline& to) const;
+
   const job* ranks_;
+  std::string round_;
   std::optional<bundle_transfers> out_, in_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/control_messages.hpp"
+#include "actors/wire_format.hpp"
 #include "transport/endpoint.hpp"
 
 #include <variant>
@@ -36,19 +37,6 @@ arrival decode(const transport::message& m);
 
 /// The stretch that a message belongs to: training from 0, evaluations below.
 std::int64_t stretch_of(const wire_message& m);
-
-/// A layout that another process named. Only adopt_layout makes it usable for computing.
-class wire_format final : public tensor_format {
-public:
-  wire_format(std::size_t bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {}
-  std::size_t bytes() const override { return bytes_; }
-  bool equals(const tensor_format& other) const override { return other.bytes() == bytes_ && other.name() == name_; }
-  std::string name() const override { return name_; }
-
-private:
-  std::size_t bytes_;
-  std::string name_;
-};
 
 /// On the stream: the device's own format in place of a wire_format of the same name. Throws penstock::error when the
 /// device lays such a tensor out in another way.
