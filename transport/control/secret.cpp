@@ -73,12 +73,20 @@ std::string_view trimmed(std::string_view text) {
   return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
-[[noreturn]] void refuse_file(const std::string& name, const std::string& why) {
-  throw usage_error("PENSTOCK_SECRET_FILE names '" + name + "', which " + why);
+constexpr const char* file_variable = "PENSTOCK_SECRET_FILE";
+
+/// A file, and who names it.
+struct named_file {
+  std::string by;
+  std::string name;
+};
+
+[[noreturn]] void refuse_file(const named_file& file, const std::string& why) {
+  throw usage_error(file.by + " names '" + file.name + "', which " + why);
 }
 
 // A name that others can open must not be theirs to read. A pipe or an anonymous file has no name.
-void check_private(const std::string& name, int fd) {
+void check_private(const named_file& name, int fd) {
   struct stat about {};
   if (::fstat(fd, &about) != 0) refuse_file(name, "cannot be examined: " + std::generic_category().message(errno));
   if (S_ISDIR(about.st_mode)) refuse_file(name, "is a folder");
@@ -86,7 +94,7 @@ void check_private(const std::string& name, int fd) {
     refuse_file(name, "others may read: chmod 600 it");
 }
 
-void read_whole(const std::string& name, int fd, std::string& text) {
+void read_whole(const named_file& name, int fd, std::string& text) {
   const auto end = std::chrono::steady_clock::now() + read_deadline;
   while (text.size() <= most_characters) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
@@ -104,6 +112,21 @@ void read_whole(const std::string& name, int fd, std::string& text) {
   refuse_file(name, "has more than " + std::to_string(most_characters) + " characters");
 }
 
+void read_file(const named_file& file, std::string& text) {
+  const descriptor opened{::open(file.name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
+  if (opened.fd < 0) refuse_file(file, "cannot be opened: " + std::generic_category().message(errno));
+  check_private(file, opened.fd);
+  read_whole(file, opened.fd, text);
+}
+
+std::string_view checked(const std::string& source, std::string_view text) {
+  text = trimmed(text);
+  if (text.size() < least_characters)
+    throw usage_error(source + " has " + std::to_string(text.size()) + " characters, wanted at least " +
+                      std::to_string(least_characters));
+  return text;
+}
+
 } // namespace
 
 std::array<std::byte, 16> job_secret::token(std::string_view purpose) const {
@@ -119,28 +142,29 @@ job_secret secret_from_text(std::string_view text) {
 }
 
 job_secret read_secret() {
+  return read_secret_for("a job of several processes");
+}
+
+job_secret read_secret_for(std::string_view who) {
   const char* given = std::getenv("PENSTOCK_SECRET");
-  const char* file = std::getenv("PENSTOCK_SECRET_FILE");
+  const char* file = std::getenv(file_variable);
   if (given != nullptr && file != nullptr)
     throw usage_error("PENSTOCK_SECRET and PENSTOCK_SECRET_FILE are both set, wanted one of them");
   if (given == nullptr && file == nullptr)
-    throw usage_error("a job of several processes needs a secret: set PENSTOCK_SECRET_FILE (or PENSTOCK_SECRET) to the "
-                      "same for all ranks, at least " +
+    throw usage_error(std::string(who) +
+                      " needs a secret: set PENSTOCK_SECRET_FILE (or PENSTOCK_SECRET) to the same for all ranks, "
+                      "at least " +
                       std::to_string(least_characters) + " characters");
+  if (given != nullptr) return secret_from_text(checked("PENSTOCK_SECRET", given));
   secret_text from_file;
-  std::string_view text = given != nullptr ? given : "";
-  if (file != nullptr) {
-    const descriptor opened{::open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
-    if (opened.fd < 0) refuse_file(file, "cannot be opened: " + std::generic_category().message(errno));
-    check_private(file, opened.fd);
-    read_whole(file, opened.fd, from_file.text);
-    text = from_file.text;
-  }
-  text = trimmed(text);
-  if (text.size() < least_characters)
-    throw usage_error(std::string(file != nullptr ? "PENSTOCK_SECRET_FILE" : "PENSTOCK_SECRET") + " has " +
-                      std::to_string(text.size()) + " characters, wanted at least " + std::to_string(least_characters));
-  return secret_from_text(text);
+  read_file({file_variable, file}, from_file.text);
+  return secret_from_text(checked(file_variable, from_file.text));
+}
+
+std::string read_secret_text(const std::string& option, const std::string& file) {
+  secret_text from_file;
+  read_file({option, file}, from_file.text);
+  return std::string(checked(option + ": '" + file + "'", from_file.text));
 }
 
 std::string make_secret_text() {

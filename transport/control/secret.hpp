@@ -17,8 +17,13 @@ struct job_secret {
 };
 
 /// From PENSTOCK_SECRET or the file that PENSTOCK_SECRET_FILE names. Throws usage_error when neither is set, both are,
-/// the file cannot be read, others may read it, or the text has fewer than 16 characters.
-job_secret read_secret();
+/// the file cannot be read, others may read it, or the text has fewer than 16 characters. `who` needs it, and is named
+/// where neither is set.
+job_secret read_secret_for(std::string_view who);
+job_secret read_secret(); ///< for a job of several processes
+/// The text of a secret's file without blanks around it, for who hands it on. Throws usage_error, as above, that begins
+/// with `option`.
+std::string read_secret_text(const std::string& option, const std::string& file);
 job_secret secret_from_text(std::string_view text);
 /// 32 random bytes as hexadecimal text, for a launcher to hand to its ranks.
 std::string make_secret_text();

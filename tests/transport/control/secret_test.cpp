@@ -88,6 +88,18 @@ TEST_F(SecretTest, WhatIsNoSecretIsRefused) {
   EXPECT_THAT(read_secret, ThrowsMessage<usage_error>(HasSubstr(path)));
 }
 
+TEST_F(SecretTest, WhoNeedsItIsNamedAndWhoHandsItOnGetsItsText) {
+  EXPECT_THAT([] { read_secret_for("--control"); },
+              ThrowsMessage<usage_error>(HasSubstr("--control needs a secret: ")));
+  const auto path = file_with(std::string(" ") + text + "\n", 0600);
+  EXPECT_EQ(read_secret_text("--secret-file", path), text);
+  file_with("short", 0600);
+  EXPECT_THAT([&] { read_secret_text("--secret-file", path); },
+              ThrowsMessage<usage_error>(AllOf(HasSubstr("--secret-file: '" + path), HasSubstr("has 5 characters"))));
+  EXPECT_THAT([&] { read_secret_text("--secret-file", "nowhere"); },
+              ThrowsMessage<usage_error>(HasSubstr("--secret-file names 'nowhere', which cannot be opened")));
+}
+
 TEST_F(SecretTest, RefusalsDoNotShowTheSecret) {
   ::setenv("PENSTOCK_SECRET", "hunter2", 1);
   EXPECT_THAT(read_secret, ThrowsMessage<usage_error>(::testing::Not(HasSubstr("hunter2"))));
