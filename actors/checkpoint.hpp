@@ -29,6 +29,8 @@ void load_snapshots(pipeline& p, const std::vector<stage_snapshot>& saved, const
 
 /// True when the folder has a complete checkpoint. Throws penstock::error when the system does not say.
 bool has_checkpoint(const std::filesystem::path& dir);
+/// Minibatches done at the checkpoint that a run would resume from. Throws penstock::error where none can be read.
+std::int64_t step_of_checkpoint(const std::filesystem::path& dir);
 /// One line for who would write another run's checkpoints into it.
 std::string refusal_of_used(const std::filesystem::path& dir);
 

@@ -105,6 +105,12 @@ void compare(const std::string& what, const std::string& saved, const std::strin
                     wanted);
 }
 
+void require_checkpoint(const fs::path& dir) {
+  if (has_checkpoint(dir)) return;
+  throw usage_error("[checkpoint] " + dir.string() +
+                    " has no complete checkpoint to resume from (--resume auto begins a run where there is none)");
+}
+
 saved_run read_run(const pointer& latest, const checkpoint_position& wanted, const model& net, const fs::path& dir,
                    memory_pool& pool) {
   const auto folder = dir / checkpoint_folder_name(latest.step);
@@ -187,10 +193,13 @@ bool has_checkpoint(const fs::path& dir) {
   return true;
 }
 
+std::int64_t step_of_checkpoint(const fs::path& dir) {
+  require_checkpoint(dir);
+  return read_pointer(dir).step;
+}
+
 saved_run read_checkpoint(const checkpoint_position& wanted, const model& net, const fs::path& dir, memory_pool& pool) {
-  if (!has_checkpoint(dir))
-    throw usage_error("[checkpoint] " + dir.string() +
-                      " has no complete checkpoint to resume from (--resume auto begins a run where there is none)");
+  require_checkpoint(dir);
   for (auto latest = read_pointer(dir);;) {
     try {
       return read_run(latest, wanted, net, dir, pool);

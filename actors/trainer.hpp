@@ -57,7 +57,7 @@ struct run_summary {
   std::string weights_sha256;
   std::string state_sha256;
   std::vector<stage_report> stages;
-  std::vector<std::int64_t> drains; ///< minibatches done at each drain
+  std::vector<std::int64_t> drains;      ///< minibatches done at each drain
   std::vector<plan_change> plan_changes; ///< that took place in this leg; `plan` is the last of them
   std::vector<std::string> changes; ///< what a resumed run does otherwise than the checkpoint's: "--lr 0.1 -> 0.05"
   std::string instruction_set;      ///< what makes bits repeatable, with the plan's threads and the library's version
@@ -92,10 +92,10 @@ struct run_inputs {
   std::string model_options;     ///< what a checkpoint must agree with ("lenet image_size=28 classes=10 width=1")
   training_record record;        ///< what else decides the numbers, for a checkpoint ("training data", "--no-augment")
   std::vector<std::shared_ptr<const layer_actor_factory>> layer_actors;
-  checkpoint_lock* lock = nullptr; ///< of the checkpoint folder; null: the run takes it itself
-  const job* ranks = nullptr;      ///< the other processes of the run; null: there are none
+  checkpoint_lock* lock = nullptr;    ///< of the checkpoint folder; null: the run takes it itself
+  const job* ranks = nullptr;         ///< the other processes of the run; null: there are none
   std::vector<plan_change> changes{}; ///< of the plan, by ascending step; those of steps that are done are left out
-  int first_replicas = 0; ///< R_0 of the run's first plan, in the rate factor; 0: the plan's own
+  int first_replicas = 0;             ///< R_0 of the run's first plan, in the rate factor; 0: the plan's own
 };
 
 /// What would be run: the settled plan and its weights; checks everything that can be checked without computing. Throws

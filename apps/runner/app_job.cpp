@@ -92,6 +92,7 @@ app_job::app_job(const job_options& options, std::span<const std::pair<std::stri
   transport::bind_to(transport::cores_of_rank(where_));
   share_quota(where_.local_size);
   auto join = join_options_of(options, shared, warn);
+  secret_ = join.secret;
   join.generation = static_cast<int>(recipe_.lost.size());
   if (join.generation > 0)
     join.join_deadline = std::clamp(join.join_deadline, least_rejoin_deadline, most_rejoin_deadline);

@@ -4,6 +4,7 @@
 #include "actors/ranks/job.hpp"
 #include "apps/runner/options.hpp"
 #include "apps/runner/shrink.hpp"
+#include "transport/control/secret.hpp"
 
 #include <atomic>
 #include <memory>
@@ -30,6 +31,7 @@ public:
 
   const actors::job& ranks() const { return *ranks_; }
   bool is_first() const { return where_.rank == 0; }
+  const transport::job_secret& secret() const { return secret_; }
   /// Lines for the log: who is where, and how tensors travel between them. Only on rank 0.
   std::vector<std::string> description() const;
 
@@ -59,6 +61,7 @@ private:
   int go_on_without(const transport::job_failure& cause);
 
   transport::launch where_;
+  transport::job_secret secret_;
   std::unique_ptr<transport::control_plane> control_;
   std::unique_ptr<transport::endpoint> data_;
   std::unique_ptr<actors::job> ranks_;

@@ -27,16 +27,15 @@ auto asking_the_planner(Ask ask) {
 
 } // namespace
 
-planner::plan read_plan_file(const std::filesystem::path& file) {
-  const std::string option = "--plan: ";
+planner::plan read_plan_file(const std::filesystem::path& file, const std::string& option) {
   std::string text;
   try {
     text = read_text_file(file.string());
   } catch (const error& fault) {
-    throw error(option + fault.what());
+    throw error(option + ": " + fault.what());
   }
   return asking_the_planner([&] {
-    const auto source = option + file.string();
+    const auto source = option + ": " + file.string();
     auto p = planner::plan_from_json(text, source);
     try {
       planner::check_plan(p);
@@ -47,23 +46,32 @@ planner::plan read_plan_file(const std::filesystem::path& file) {
   });
 }
 
-fitted_plan fit_plan(const planner::plan& p, std::shared_ptr<const model> net, int threads) {
+fitted_plan fit_plan(const planner::plan& p, std::shared_ptr<const model> net, int threads, const std::string& prefix) {
   if (p.simulation_only)
-    throw usage_error("--plan: the plan is for simulation only: schedule " + p.schedule +
+    throw usage_error(prefix + "the plan is for simulation only: schedule " + p.schedule +
                       " or its devices do not exist here");
   if (!p.model.empty() && p.model != net->name())
-    throw usage_error("--plan: the plan is for " + p.model + ", wanted one for " + net->name());
+    throw usage_error(prefix + "the plan is for " + p.model + ", wanted one for " + net->name());
   if (!p.layer_order.empty()) net = std::make_shared<const model>(reordered(*net, p.layer_order));
   planner::execution_plan fitted = p;
   actors::first_layers_of(fitted, *net); // refuses what is not the model's
   if (threads > 0)
     fitted.threads = threads;
   else if (p.threads > usable_cores())
-    throw usage_error(
-        fmt::format("--plan: the plan has {} threads a worker, this machine {} cores; --threads says how many "
-                    "to use",
-                    p.threads, usable_cores()));
+    throw usage_error(prefix +
+                      fmt::format("the plan has {} threads a worker, this machine {} cores; --threads says how many "
+                                  "to use",
+                                  p.threads, usable_cores()));
   return {std::move(fitted), std::move(net)};
+}
+
+void leave_out_lost(planner::execution_plan& p, const losses& lost, int processes, const model& net) {
+  const auto before = actors::settle_plan(p, net, {processes_before(lost, processes), 0});
+  auto request = actors::as_request(p, net);
+  shrink_pipeline(without_losses(actors::placement_of(*before), lost), request);
+  const auto order = std::move(p.layer_order);
+  p = actors::draft_plan(request, net);
+  p.layer_order = order;
 }
 
 int optimizer_copies(const optimizer_options& options) {

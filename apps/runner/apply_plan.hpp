@@ -3,6 +3,7 @@
 
 #include "actors/policy/settle_plan.hpp"
 #include "actors/run_options.hpp"
+#include "apps/runner/shrink.hpp"
 #include "kernels/model.hpp"
 #include "planner/plan/plan.hpp"
 
@@ -12,8 +13,8 @@
 namespace penstock::apps {
 
 /// Reads, parses and checks a plan's file. Throws usage_error for a plan that makes no sense, penstock::error for a
-/// file that cannot be read.
-planner::plan read_plan_file(const std::filesystem::path& file);
+/// file that cannot be read; `option` begins the line.
+planner::plan read_plan_file(const std::filesystem::path& file, const std::string& option = "--plan");
 
 /// What of a plan is run here, and the model with its layers in the plan's order.
 struct fitted_plan {
@@ -22,8 +23,13 @@ struct fitted_plan {
 };
 
 /// `threads` above 0 are taken instead of the plan's. Throws usage_error where plan and model do not fit: another
-/// model, layers that are not there, gaps, devices that only exist in simulation.
-fitted_plan fit_plan(const planner::plan& p, std::shared_ptr<const model> net, int threads);
+/// model, layers that are not there, gaps, devices that only exist in simulation; the line begins with `prefix`.
+fitted_plan fit_plan(const planner::plan& p, std::shared_ptr<const model> net, int threads,
+                     const std::string& prefix = "--plan: ");
+
+/// A file's plan was made for all the processes that there once were: what is left of it for these. Throws usage_error
+/// as settle_plan.
+void leave_out_lost(planner::execution_plan& p, const losses& lost, int processes, const model& net);
 
 /// Copies of the weights that an optimizer keeps as its state.
 int optimizer_copies(const optimizer_options& options);

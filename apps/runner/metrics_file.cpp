@@ -44,6 +44,24 @@ ordered_json per_planned_stage(const actors::run_summary& summary, Get get) {
   return list;
 }
 
+ordered_json plan_json(const planner::execution_plan& p) {
+  ordered_json plan{{"schedule", p.schedule}, {"microbatches", p.microbatches}, {"threads", p.threads}};
+  for (const auto& stage : p.stages) {
+    plan["replicas"].push_back(stage.replicas);
+    plan["in_flight"].push_back(stage.in_flight);
+    plan["layers"].push_back(planner::layers_text(stage));
+  }
+  return plan;
+}
+
+// Those of this leg, in order.
+ordered_json plan_changes_json(const std::vector<actors::plan_change>& changes) {
+  auto list = ordered_json::array();
+  for (const auto& change : changes)
+    list.push_back({{"step", change.step}, {"plan", plan_json(*change.plan)}});
+  return list;
+}
+
 // The shortest decimal that is this float: 0.01 and not 0.009999999776.
 double shortest(float value) {
   std::array<char, 32> text{};
@@ -131,6 +149,7 @@ ordered_json summary_json(const actors::run_summary& s, const run_facts& facts) 
                     {"peak_weight_bytes", per_stage(s, &stage_report::peak_weight_bytes)},
                     {"peak_memory_bytes", per_stage(s, &stage_report::peak_memory_bytes)},
                     {"drains", s.drains},
+                    {"plan_changes", plan_changes_json(s.plan_changes)},
                     {"changed_on_resume", s.changes},
                     {"threads", s.plan->threads},
                     {"instruction_set", s.instruction_set},

@@ -26,7 +26,8 @@ struct option_texts {
   std::string lr_schedule = "constant";
   std::string executor = "actors";
   std::string last_batch = "keep";
-  std::string weights, save_weights, save_gradients, checkpoint, resume, trace, metrics;
+  std::string weights, save_weights, save_gradients, checkpoint, resume, trace, metrics, control;
+  std::vector<std::string> changes;
   bool print_config = false;
 };
 
@@ -69,6 +70,11 @@ void declare_pipeline(command_line& line, app_options& o, option_texts& t) {
   line.text(
       "--plan-cache", o.plan.cache, "WHERE",
       "For --plan auto: folder of plans found before; off; refresh or refresh:DIR: measure anew [~/.cache/penstock]");
+  line.texts("--replan", t.changes, "STEP:FILE",
+             "Change to the plan of FILE after so many minibatches of the whole run (repeatable)");
+  line.text("--control", t.control, "PORT|HOST:PORT",
+            "Rank 0 listens there for `penstock replan`, which changes the plan of a running job; on the loopback "
+            "without HOST; 0: any free port, which is printed");
   line.choice("--executor", t.executor, {"actors", "oracle"},
               "actors, or oracle: the same schedule in one thread, without actors");
   line.whole("--threads", o.pipeline.threads, 1, most_threads, "Compute threads per worker [cores / workers]");
@@ -156,6 +162,15 @@ void read_pipeline(app_options& o, option_texts& t) {
   if (!o.cuts.empty() && o.cuts.size() != wanted)
     throw usage_error("--cuts: found " + std::to_string(o.cuts.size()) + " layers, wanted " + std::to_string(wanted) +
                       " for " + std::to_string(wanted + 1) + " stages");
+}
+
+void read_changes(app_options& o, const option_texts& t) {
+  o.plan.changes = parse_changes(t.changes);
+  if (!t.control.empty()) o.control = parse_control(t.control, 0);
+  for (const auto& [option, is_given] :
+       {std::pair("--replan", !o.plan.changes.empty()), std::pair("--control", o.control.has_value())})
+    if (is_given && o.run.eval_only)
+      throw usage_error(std::string(option) + ": nothing is trained with --eval-only; leave one of the two out");
 }
 
 void check_fit(const app_options& o) {
@@ -280,7 +295,8 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
   declare_outputs(line, o, t);
   line.footer(
       "The processes of a job share a secret: PENSTOCK_SECRET, or a file named by PENSTOCK_SECRET_FILE; "
-      "`penstock launch` makes one. Rank 0 reads what --weights, --plan and --checkpoint name, for all of them.\n"
+      "`penstock launch` makes one; so do a run with --control and who asks it to change its plan. Rank 0 reads what "
+      "--weights, --plan, --replan and --checkpoint name, for all of them.\n"
       "Exit codes: 0 done, 1 failed, 2 usage, 130 SIGINT, 143 SIGTERM. SIGUSR1 checkpoints and goes on.\n");
   if (!line.parse(arguments)) {
     help = line.help_text();
@@ -299,6 +315,7 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
   o.resume_auto = t.resume == "auto";
   o.run.trace = t.trace;
   o.metrics = t.metrics;
+  read_changes(o, t);
   check_fit(o);
   read_plan(o, line);
   o.shared = shared_settings(line);

@@ -5,6 +5,7 @@
 #include "actors/run_options.hpp"
 #include "apps/models/registry.hpp"
 #include "apps/runner/command_line.hpp"
+#include "apps/runner/replan_options.hpp"
 
 #include <limits>
 #include <optional>
@@ -25,10 +26,11 @@ struct plan_options {
   int stages = 0;                         ///< auto: exactly so many; 0: free
   bool fixes_replicas = false;            ///< auto: pipeline.replicas was given
   bool fixes_microbatches = false;
-  std::string in_flight;       ///< auto: as given
-  std::int64_t last_batch = 0; ///< auto: samples of an epoch's shorter last minibatch; 0: there is none
-  std::string save;            ///< where the plan that runs is written
-  std::string cache;           ///< auto: where plans are kept (plan_cache.hpp)
+  std::string in_flight;               ///< auto: as given
+  std::int64_t last_batch = 0;         ///< auto: samples of an epoch's shorter last minibatch; 0: there is none
+  std::string save;                    ///< where the plan that runs is written
+  std::string cache;                   ///< auto: where plans are kept (plan_cache.hpp)
+  std::vector<change_request> changes; ///< --replan, ascending
 };
 
 /// Where a person says what a launcher's variables say else, and how the processes of a job meet.
@@ -64,6 +66,7 @@ struct app_options {
   std::vector<std::string> replace_layers;
   bool resume_auto = false; ///< from the checkpoint if there is one (then run.resume becomes true), else anew
   std::filesystem::path metrics;
+  std::optional<transport::launch> control; ///< where rank 0 listens for changes of plan
   bool dry_run = false;
   std::string config; ///< --print-config: every option as it stands, as one JSON object; else empty
   /// Every option that must be the same in all processes of a job, with its value.

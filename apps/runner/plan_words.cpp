@@ -39,7 +39,7 @@ std::string groups_text(const planner::schedule& s) {
 
 } // namespace
 
-std::string update_text(const planner::plan& p) {
+std::string update_text(const planner::execution_plan& p) {
   const auto shape = planner::schedule_of(p);
   const auto& rules = planner::find_preset(shape.name);
   const auto stale = staleness_of(rules, shape);
@@ -49,7 +49,7 @@ std::string update_text(const planner::plan& p) {
   return text;
 }
 
-std::string plan_line(const planner::plan& p) {
+std::string plan_line(const planner::execution_plan& p) {
   const auto shape = planner::schedule_of(p);
   auto text = fmt::format("{}, {}", planner::describe_stages(p), p.schedule);
   if (shape.microbatches > 1) text += fmt::format(", {} micro-batches", shape.microbatches);

@@ -9,6 +9,7 @@
 #include "apps/runner/network.hpp"
 #include "apps/runner/of_option.hpp"
 #include "apps/runner/output_files.hpp"
+#include "apps/runner/plan_changes.hpp"
 #include "apps/runner/say.hpp"
 #include "kernels/check.hpp"
 #include "kernels/input_file.hpp"
@@ -158,16 +159,6 @@ planner::plan plan_by_hand(const app_options& o, const std::string& description,
   return p;
 }
 
-// A file's plan was made for all processes there once were; what is left of it is run.
-void leave_out_lost(planner::execution_plan& p, const losses& lost, int processes, const model& net) {
-  const auto before = actors::settle_plan(p, net, {processes_before(lost, processes), 0});
-  auto request = actors::as_request(p, net);
-  shrink_pipeline(without_losses(actors::placement_of(*before), lost), request);
-  const auto order = std::move(p.layer_order);
-  p = actors::draft_plan(request, net);
-  p.layer_order = order;
-}
-
 // Read or found.
 planner::plan plan_by_plan(const app_options& o, const std::string& description, app_job* job,
                            const std::function<bool(const std::string&)>& say, std::shared_ptr<const model>& net,
@@ -243,6 +234,7 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   wishes.plan.last_batch = reaches_tail ? minibatches.tail() : 0;
   settle_pipeline(wishes, description, job, say, net, run);
   run.inputs.model_options = std::move(description);
+  if (job != nullptr) run.inputs.ranks = &job->ranks();
   run.inputs.net = std::move(net);
   take_data(o, run);
   run.inputs.record = {
@@ -262,6 +254,10 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   run.steps_per_epoch = minibatches.per_epoch();
   if (run.options.lr.total_steps == 0)
     run.options.lr.total_steps = o.run.steps > 0 ? o.run.steps : run.steps_per_epoch * o.run.epochs;
+  if (o.control || !o.plan.changes.empty()) {
+    run.settler = std::make_shared<const change_settler>(o, job, run);
+    settle_changes(o, job, *run.settler, run);
+  }
   return run;
 }
 

@@ -12,15 +12,17 @@
 
 namespace penstock::apps {
 
-class app_job; // apps/runner/app_job.hpp
+class app_job;        // apps/runner/app_job.hpp
+class change_settler; // apps/runner/plan_changes.hpp
 
 struct prepared_run {
   actors::run_options options;
   data_pair data;
   actors::run_inputs inputs; ///< points into data
   std::int64_t steps_per_epoch = 0;
-  std::vector<std::string> notes;              ///< for the log
-  std::shared_ptr<const planner::plan> plan{}; ///< settled; with its prediction, where one was made for this
+  std::vector<std::string> notes;                  ///< for the log
+  std::shared_ptr<const planner::plan> plan{};     ///< settled; with its prediction, where one was made for this
+  std::shared_ptr<const change_settler> settler{}; ///< where the plan may change
 };
 
 /// Builds the model (with the plug-ins' layers), opens the data, and reads or finds the plan; `say` gets lines while it

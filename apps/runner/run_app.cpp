@@ -9,9 +9,11 @@
 #include "apps/runner/of_option.hpp"
 #include "apps/runner/output_files.hpp"
 #include "apps/runner/part_clock.hpp"
+#include "apps/runner/plan_changes.hpp"
 #include "apps/runner/prediction_text.hpp"
 #include "apps/runner/prepare.hpp"
 #include "apps/runner/progress.hpp"
+#include "apps/runner/replan_port.hpp"
 #include "apps/runner/say.hpp"
 #include "apps/runner/signals.hpp"
 #include "apps/runner/summary_text.hpp"
@@ -30,11 +32,12 @@ namespace {
 // Hands every event to whoever shows or keeps it. An output that fails ends the run in order, and is reported then.
 class app_observer final : public actors::run_observer {
 public:
-  app_observer(progress& shown, metrics_file* kept, actors::run_control& control, part_clock& parts)
-      : shown_(shown), kept_(kept), control_(control), parts_(parts) {}
+  app_observer(progress& shown, metrics_file* kept, actors::run_control& control, part_clock& parts, replan_port* port)
+      : shown_(shown), kept_(kept), control_(control), parts_(parts), port_(port) {}
 
   void on_step(const actors::step_event& event) override {
     parts_.enter("training");
+    if (port_ != nullptr) port_->at_step(event.step);
     shown_.step(event);
     keep([&] { kept_->step(event); });
   }
@@ -70,6 +73,7 @@ private:
   metrics_file* kept_;
   actors::run_control& control_;
   part_clock& parts_;
+  replan_port* port_;
   std::string failure_;
 };
 
@@ -81,7 +85,10 @@ void describe(const app_options& options, const prepared_run& run, const actors:
   for (const auto& note : run.notes)
     say(printable(note) + "\n");
   const auto test_samples = run.inputs.test != nullptr ? run.inputs.test->size() : 0;
-  say(plan_text(plan, options, {run.steps_per_epoch, test_samples}));
+  say(plan_text(plan, options, {run.steps_per_epoch, test_samples}) + changes_text(run.inputs.changes));
+  if (options.dry_run && options.control)
+    say("changes of plan would be asked for at " + options.control->master + ", " +
+        (options.control->port == 0 ? "any free port" : "port " + std::to_string(options.control->port)) + "\n");
 }
 
 // Each line is about what takes long from then on.
@@ -98,6 +105,23 @@ prepared_run prepare_shown(const app_options& options, const plugin_registry& pl
   shown.finish();
   actors::give_up_if_asked(control);
   return run;
+}
+
+// Before anything is written: a port that cannot be had is found at once.
+std::unique_ptr<replan_port> open_control(const app_options& options, const prepared_run& run,
+                                          actors::run_control& control, const app_job* job, progress& shown) {
+  if (!options.control || (job != nullptr && !job->is_first())) return nullptr;
+  const auto secret = job != nullptr ? job->secret() : transport::read_secret_for("--control");
+  if (options.dry_run) return nullptr;
+  auto port = of_option("--control", [&] {
+    return std::make_unique<replan_port>(
+        *options.control, secret, *run.settler, run.plan, control.plan_wishes,
+        [&shown](const std::string& line) { shown.note(printable(line)); },
+        [model = options.model](const std::string& line) { complain(model, line); });
+  });
+  say("changes of plan are asked for at " + port->address() + " (penstock replan --control " + port->address() +
+      " FILE)\n");
+  return port;
 }
 
 void save_plan(const app_options& options, const prepared_run& run) {
@@ -124,9 +148,9 @@ int execute_run(const app_options& options, const plugin_registry& plugins, acto
   part_clock parts("preparing");
   progress shown(stdout, !talks);
   auto run = prepare_shown(options, plugins, control, job, shown);
-  if (job != nullptr) run.inputs.ranks = &job->ranks();
   run.inputs.lock = lock;
   const auto plan = actors::plan_run(run.plan, run.options, run.inputs);
+  const auto port = open_control(options, run, control, job, shown);
   if (options.dry_run) {
     if (talks) {
       save_plan(options, run);
@@ -143,7 +167,7 @@ int execute_run(const app_options& options, const plugin_registry& plugins, acto
     describe(options, run, plan, job);
   }
   shown.steps_per_epoch(run.steps_per_epoch);
-  app_observer observer(shown, metrics ? &*metrics : nullptr, control, parts);
+  app_observer observer(shown, metrics ? &*metrics : nullptr, control, parts, port.get());
   const auto summary = actors::train(run.plan, run.options, run.inputs, observer, control);
   shown.finish();
   if (!observer.failure().empty()) throw error(observer.failure());
@@ -155,7 +179,8 @@ int execute_run(const app_options& options, const plugin_registry& plugins, acto
                                .seconds_by_part = parts.seconds()});
   if (talks) {
     say(summary_text(summary, options));
-    if (run.plan->predicted && summary.steps > 0) say(prediction_text(*run.plan->predicted, summary));
+    if (run.plan->predicted && summary.steps > 0 && summary.plan_changes.empty())
+      say(prediction_text(*run.plan->predicted, summary));
   }
   if (talks && !summary.trace_failure.empty()) throw error(summary.trace_failure);
   const int code = code_of_interruption(job); // also of one that came when only outputs were left to write

@@ -1,6 +1,7 @@
 // Plan and summary as text.
 #include "apps/runner/summary_text.hpp"
 
+#include "apps/runner/plan_words.hpp"
 #include "apps/runner/text_table.hpp"
 #include "kernels/text_table.hpp"
 
@@ -86,6 +87,7 @@ std::string drains_text(const std::vector<std::int64_t>& drains) {
 std::string history_lines(const actors::run_summary& s) {
   std::string text;
   if (s.drains.size() > 1) text += fmt::format("{:<15} after steps {}\n", "drains", drains_text(s.drains));
+  text += changes_text(s.plan_changes);
   for (const auto& change : s.changes)
     text += fmt::format("{:<15} {}\n", "since resumed", change);
   return text;
@@ -105,6 +107,13 @@ std::string output_lines(const app_options& o, std::int64_t dropped) {
 }
 
 } // namespace
+
+std::string changes_text(const std::vector<actors::plan_change>& changes) {
+  std::string text;
+  for (const auto& change : changes)
+    text += fmt::format("{:<15} after step {}: {}\n", "change of plan", change.step, plan_line(*change.plan));
+  return text;
+}
 
 std::string plan_text(const actors::run_summary& plan, const app_options& options, const work_counts& counts) {
   return options.model + ": " + schedule_line(plan) + "\n" +

@@ -17,6 +17,7 @@ const std::vector<readme_command>& readme_commands() {
   static const std::string intro = "Penstock";
   static const std::string overview = "What you get";
   static const std::string plans = "Plans";
+  static const std::string replans = "Change the plan while it trains";
   static const std::string several = "Several processes, several hosts";
   static const std::string traces = "The trace tool";
   static const std::string proof = "How it is proved";
@@ -69,6 +70,22 @@ const std::vector<readme_command>& readme_commands() {
        {},
        "",
        " x15 | "},
+      {replans, "build/bin/lenet --stages 2 --dry-run --save-plan two.json", {}, "", "conv2 .. fc3"},
+      {replans,
+       "build/bin/lenet --steps 400 --replan 100:two.json",
+       {{"100:", "3:"}},
+       "--steps 6 --eval-every -1 --synthetic-samples 64",
+       "done: 6 steps in "},
+      {replans,
+       "build/bin/lenet --epochs 20 --control 7001",
+       {{"7001", "0"}},
+       "--steps 4 --eval-every -1 --synthetic-samples 64",
+       "changes of plan are asked for at 127.0.0.1:"},
+      {replans,
+       "build/bin/penstock replan --control 7001 two.json 200",
+       {{"--control 7001 two.json 200", "--control $(sed -n 's/.* --control \\(.*\\) FILE.*/\\1/p' log) two.json"}},
+       "&& kill $(cat pid)",
+       "the plan took over after step "},
       {several,
        "build/bin/penstock launch -np 3 -- build/bin/lenet --replicas 2,1 --trace run.pftrace",
        {},
@@ -143,6 +160,9 @@ std::vector<std::string> prelude_of(const std::string& section) {
       "wait $p' || true";
   if (section == "The trace tool") return {lenet + "run.pftrace", lenet + "other.pftrace", parts};
   if (section == "Several processes, several hosts") return {parts};
+  if (section == "Change the plan while it trains")
+    return {"{ timeout 100 build/bin/lenet --steps 100000000 --eval-every -1 --control 0 > log 2>&1 & echo $! > pid; "
+            "until grep -q 'asked for' log; do kill -0 $(cat pid) || exit 1; sleep 0.05; done; }"};
   return {};
 }
 

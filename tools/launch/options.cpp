@@ -4,6 +4,7 @@
 #include "apps/runner/command_line.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
+#include "transport/control/secret.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -57,6 +58,7 @@ std::optional<launch_options> read_options(std::span<const std::string> argument
   std::string ssh = "ssh -o BatchMode=yes -o ConnectTimeout=10";
   std::string loss = "end";
   std::string tag = "yes";
+  std::string secret_file;
   double grace = 3;
   double stop_grace = 60;
   apps::command_line line("penstock launch",
@@ -72,6 +74,8 @@ std::optional<launch_options> read_options(std::span<const std::string> argument
   line.real("--stop-grace", stop_grace, 0, 86400,
             "Seconds that the ranks have to finish and checkpoint after a signal; then they are killed");
   line.whole("--port", options.port, 0, 65535, "Where rank 0 listens [a free one]");
+  line.text("--secret-file", secret_file, "FILE",
+            "The job's secret, in a file of yours alone, for `penstock replan` [each start makes one]");
   line.choice("--tag-output", tag, {"yes", "no"}, "Put [rank] before the lines of several ranks");
   line.footer("Rank 0's output passes unchanged. SIGINT, SIGTERM and SIGUSR1 reach every rank; the same one within a "
               "second counts as one, a later one kills.\n"
@@ -97,6 +101,7 @@ std::optional<launch_options> read_options(std::span<const std::string> argument
   options.ssh = words_of(ssh);
   if (options.ssh.empty()) refuse("--ssh", ssh, "a command");
   options.when_lost = loss == "shrink" ? on_loss::shrink : on_loss::end;
+  if (!secret_file.empty()) options.secret = transport::read_secret_text("--secret-file", secret_file);
   options.is_tagged = tag == "yes";
   options.grace = milliseconds(grace);
   options.stop_grace = milliseconds(stop_grace);

@@ -21,6 +21,7 @@ struct launch_options {
   on_loss when_lost = on_loss::end;
   std::chrono::milliseconds grace{};      ///< after a failure
   std::chrono::milliseconds stop_grace{}; ///< after a signal to the launcher
+  std::string secret;                     ///< the job's; "": each start makes one
   int port = 0;                           ///< 0: a free one
   bool is_tagged = true;
   std::vector<std::string> command;

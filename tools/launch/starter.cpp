@@ -91,7 +91,8 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& more) 
 starter::starter(const launch_options& options, const std::vector<place>& places, int restarts)
     : options_(options), ranks_(static_cast<int>(places.size())), restarts_(restarts),
       has_remote_(std::any_of(places.begin(), places.end(), [](const place& p) { return !p.is_here(); })),
-      secret_(transport::make_secret_text()), secret_file_(memory_file(secret_)) {
+      secret_(options.secret.empty() ? transport::make_secret_text() : options.secret),
+      secret_file_(memory_file(secret_)) {
   int port = options.port;
   if (!has_remote_)
     listener_ = listen_on_loopback(port);

@@ -11,7 +11,8 @@
 
 namespace penstock::tools::launcher {
 
-/// For one start of a job; the next has another secret and, unless the user chose it, another port.
+/// For one start of a job; the next has another secret, unless the user gave it, and, unless the user chose it, another
+/// port.
 class starter {
 public:
   /// Throws penstock::error: a port in use.
