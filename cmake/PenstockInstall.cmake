@@ -69,7 +69,7 @@ install(EXPORT penstock NAMESPACE penstock:: FILE PenstockExport.cmake DESTINATI
 
 # kernels/cpu, kernels/cuda and the sockets of transport/ are for the libraries alone: their headers need those of the
 # vendors.
-set(socket_headers connect link listener network_thread tls # control/
+set(socket_headers connect link listener network_thread reach tls # control/
   address filter_log network_loop reception sending ucx_endpoint wire worker) # ucx/
 list(JOIN socket_headers "|" socket_headers)
 foreach(folder IN ITEMS kernels planner transport actors apps)
