@@ -1,7 +1,7 @@
 // Carries out what a coordinator's core decides: tells the parts here and the other ranks, answers the executor.
 #include "actors/coordinator_actor.hpp"
 
-#include "actors/core/coordinator_core.hpp"
+#include "actors/places.hpp"
 #include "actors/ranks/channels.hpp"
 #include "actors/ranks/job.hpp"
 #include "actors/ranks/note_text.hpp"
@@ -51,7 +51,6 @@ private:
     check(core_.has_value(), "the coordinator has not begun its run");
     return *core_;
   }
-  coordinator_place place() const;
   void carry_out(coordinator_effects effects) {
     for (auto& e : effects)
       std::visit([this](auto& one) { carry_out_one(one); }, e);
@@ -100,26 +99,13 @@ void coordinator_shell::take(const start_run_msg& m) {
   context_ = m.context;
   incoming_ = m.incoming;
   source_credit_ = m.dealing.source_credit();
-  core_.emplace(place());
+  auto place = place_of(parts(), context_->services.options);
+  place.evaluations = context_->services.evaluations;
+  core_.emplace(std::move(place));
   // Whoever ends while the run goes on ends the run, from here on.
   all_ = wire_actors(self_->system(), context_, m.dealing, caf::actor_cast<caf::actor>(self_), incoming_.get(),
                      [this](const caf::actor& made) { self_->monitor(made); });
   self_->delayed_send(self_, std::chrono::milliseconds(100), tick_msg{});
-}
-
-coordinator_place coordinator_shell::place() const {
-  const auto& p = parts();
-  coordinator_place place{.rank = p.rank, .ranks = p.where.ranks, .source_ranks = p.where.hosts(0)};
-  place.has_source = p.stages.front().is_local();
-  place.has_metrics = p.rank == 0;
-  place.stages = p.stages.size();
-  place.training_parts = (place.has_source ? 1 : 0) + (place.has_metrics ? 1 : 0);
-  for (const auto& s : p.stages)
-    if (s.is_local()) place.training_parts += s.local.size() + 1; // the replicas here and an optimizer
-  place.clip_norm = context_->services.options.clip_norm;
-  place.stall_seconds = context_->services.options.stall_seconds;
-  place.evaluations = context_->services.evaluations;
-  return place;
 }
 
 // -- parts here -----------------------------------------------------------------------

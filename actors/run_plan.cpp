@@ -129,9 +129,9 @@ run_plan resolve_run(const planner::plan_ptr& given, const run_options& options,
   if (!o.eval_only)
     require_enough_samples(*inputs.net, minibatches, o.batch, plan.drains.total, plan.plan->microbatches);
   make_optimizer(o.optimizer); // refuses bad values now
-  const auto versions = penstock::compute_library();
-  plan.instruction_set = versions.instruction_set;
-  plan.library = o.reference_kernels ? "reference loops" : versions.library;
+  const auto [library, instruction_set] = penstock::compute_library();
+  plan.instruction_set = instruction_set;
+  plan.compute_library = o.reference_kernels ? "reference loops" : library;
   return plan;
 }
 

@@ -14,7 +14,7 @@ struct run_plan {
   int rank = 0;
   drain_plan drains;
   std::string instruction_set;
-  std::string library;
+  std::string compute_library;
 };
 
 /// Settles what `plan` leaves open. Throws usage_error, one line, for what cannot be run.

@@ -34,7 +34,7 @@ run_summary describe(const run_plan& plan, const model& net) {
   run_summary s;
   s.plan = plan.plan;
   s.instruction_set = plan.instruction_set;
-  s.library = plan.library;
+  s.compute_library = plan.compute_library;
   const auto first = first_layers_of(*plan.plan, net);
   for (std::size_t i = 0; i < first.size(); ++i) {
     const int end = i + 1 < first.size() ? first[i + 1] : static_cast<int>(net.layers().size());

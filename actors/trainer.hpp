@@ -61,7 +61,7 @@ struct run_summary {
   std::vector<plan_change> plan_changes; ///< that took place in this leg; `plan` is the last of them
   std::vector<std::string> changes; ///< what a resumed run does otherwise than the checkpoint's: "--lr 0.1 -> 0.05"
   std::string instruction_set;      ///< what makes bits repeatable, with the plan's threads and the library's version
-  std::string library;
+  std::string compute_library;
   std::optional<loss_metrics> evaluation; ///< the last one that was complete
   std::int64_t evaluated_after = 0;       ///< steps
   double evaluation_seconds = 0;

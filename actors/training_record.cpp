@@ -66,7 +66,7 @@ training_record record_of(const run_plan& plan, const run_inputs& inputs) {
     credits.push_back(stage.in_flight);
   record["--in-flight"] = fmt::format("{}", fmt::join(credits, ","));
   record["--threads"] = std::to_string(plan.plan->threads);
-  record["compute library"] = plan.library + " " + plan.instruction_set;
+  record["compute library"] = plan.compute_library + " " + plan.instruction_set;
   if (plan.dealing.synchronous) return record;
   // Where an asynchronous run drains is part of what it is.
   record["--eval-every"] = std::to_string(plan.drains.eval_every);

@@ -2,6 +2,7 @@
 #include "actors/wiring.hpp"
 
 #include "actors/optimizer_actor.hpp"
+#include "actors/places.hpp"
 #include "actors/ranks/job.hpp"
 #include "actors/ranks/link_actor.hpp"
 #include "kernels/check.hpp"
@@ -41,7 +42,6 @@ private:
     all_.names[made->address()] = std::move(what);
     made_(made);
   }
-  stage_place place_of(const stage_unit& s, int replica, bool sends_buckets) const;
   void spawn_ends();
   void spawn_stage_parts(stage_unit& s);
   void find_optimizers();
@@ -87,22 +87,6 @@ void wirer::spawn_ends() {
   }
 }
 
-stage_place wirer::place_of(const stage_unit& s, int replica, bool sends_buckets) const {
-  const auto& o = context_->services.options;
-  return {.plan_epoch = context_->services.plan_epoch,
-          .stage = s.index,
-          .replica = replica,
-          .replicas = static_cast<int>(s.replicas.size()),
-          .is_first = s.is_first,
-          .is_last = s.is_last,
-          .recomputes = s.recomputes,
-          .sends_buckets = sends_buckets,
-          .stops_on_nonfinite = o.stop_on_nonfinite,
-          .seed = o.seed,
-          .source_credit = dealing_.source_credit(),
-          .layers = s.layers};
-}
-
 // What a stage has learnt so far moves to its owners.
 void wirer::spawn_stage_parts(stage_unit& s) {
   auto& replicas = all_.stages.emplace_back();
@@ -117,7 +101,8 @@ void wirer::spawn_stage_parts(stage_unit& s) {
       continue;
     }
     auto& own = s.replicas[static_cast<std::size_t>(r)];
-    const auto place = place_of(s, r, buckets != nullptr);
+    auto place = place_of(parts_, s, r, context_->services.options, dealing_.source_credit());
+    place.plan_epoch = context_->services.plan_epoch;
     replicas.push_back(spawn_stage(system_, context_, place, std::exchange(own.states, {}), buckets));
     local.push_back(replicas.back());
     all_.local_stages.push_back(caf::actor_cast<caf::actor>(replicas.back()));

@@ -20,7 +20,7 @@ void optimizer_core::take(gradient_reducer::effects effects, optimizer_effects& 
 optimizer_effects optimizer_core::on(const begin_training_msg& m) {
   check(!current_, "a stretch began before the one before was over");
   run_ = m.run;
-  minibatches_ = run_->schedule.minibatches;
+  plan_for(run_->schedule.minibatches);
   done_ = 0;
   is_done_ = false;
   factors_.clear();
@@ -34,7 +34,7 @@ optimizer_effects optimizer_core::on(const begin_training_msg& m) {
 optimizer_effects optimizer_core::on(const end_after_msg& m) {
   optimizer_effects out;
   if (!run_ || m.stretch != run_->number) return out;
-  minibatches_ = m.minibatches;
+  plan_for(m.minibatches);
   finish_when_done(out);
   return out;
 }
@@ -45,14 +45,14 @@ optimizer_effects optimizer_core::on(const lend_weights_msg& m) {
   return out;
 }
 
-std::int64_t optimizer_core::planned_updates() const {
+void optimizer_core::plan_for(std::int64_t minibatches) {
   auto s = run_->schedule;
-  s.minibatches = minibatches_;
-  return planner::updates_of(s, place_.stage);
+  s.minibatches = minibatches;
+  planned_ = planner::updates_of(s, place_.stage);
 }
 
 void optimizer_core::finish_when_done(optimizer_effects& out) {
-  if (is_done_ || done_ < planned_updates()) return;
+  if (is_done_ || done_ < planned_) return;
   is_done_ = true;
   out.emplace_back(updates_are_done{});
 }
@@ -142,9 +142,9 @@ optimizer_effects optimizer_core::updated(const update_job& job) {
 }
 
 std::string optimizer_core::describe() const {
-  if (!run_ || done_ >= planned_updates()) return who_ + " has applied all updates";
+  if (!run_ || done_ >= planned_) return who_ + " has applied all updates";
   const auto sums = reducer_->describe();
-  return who_ + " has applied " + std::to_string(done_) + " of " + std::to_string(planned_updates()) + " updates, " +
+  return who_ + " has applied " + std::to_string(done_) + " of " + std::to_string(planned_) + " updates, " +
          (current_ ? "1" : "0") + " under way" + (sums.empty() ? "" : ", " + sums);
 }
 

@@ -86,7 +86,7 @@ private:
   void begin_update(gradient_sum sum, optimizer_effects& out);
   void apply_clipped(optimizer_effects& out);
   void finish_when_done(optimizer_effects& out);
-  std::int64_t planned_updates() const;
+  void plan_for(std::int64_t minibatches);
 
   optimizer_place place_;
   std::string who_;
@@ -94,7 +94,7 @@ private:
   std::shared_ptr<stage_weights> owned_;
   std::unique_ptr<gradient_reducer> reducer_;
   stretch_ptr run_;
-  std::int64_t minibatches_ = 0;          // of the stretch
+  std::int64_t planned_ = 0;              // updates of the stretch
   update_job_ptr current_;                // one at a time
   bool waits_for_norm_ = false;           // current_ does
   std::map<std::int64_t, float> factors_; // by update; the stage's other ranks may be ahead of this one

@@ -28,28 +28,23 @@ void stage_core::check_key(const message_key& k) const {
               ", stretch " + std::to_string(stretch_));
 }
 
+template <class Message>
+stage_effects stage_core::put(keyed_inbox<Message>& inbox, Message m, const char* what) {
+  check_key(m.key);
+  inbox.put(std::move(m), bound(), what);
+  stage_effects out;
+  pump(out);
+  return out;
+}
+
 stage_effects stage_core::on(activation_msg m) {
-  check_key(m.key);
-  activations_.put(std::move(m), bound(), "activation");
-  stage_effects out;
-  pump(out);
-  return out;
+  return put(activations_, std::move(m), "activation");
 }
-
 stage_effects stage_core::on(gradient_msg m) {
-  check_key(m.key);
-  gradients_in_.put(std::move(m), bound(), "gradient");
-  stage_effects out;
-  pump(out);
-  return out;
+  return put(gradients_in_, std::move(m), "gradient");
 }
-
 stage_effects stage_core::on(labels_msg m) {
-  check_key(m.key);
-  labels_.put(std::move(m), bound(), "labels");
-  stage_effects out;
-  pump(out);
-  return out;
+  return put(labels_, std::move(m), "labels");
 }
 
 // The optimizer may have begun before this replica has.

@@ -97,6 +97,8 @@ private:
   static constexpr int computed_ahead = 2;
 
   void check_key(const message_key& k) const;
+  template <class Message>
+  stage_effects put(keyed_inbox<Message>& inbox, Message m, const char* what);
   void restart(std::int64_t stretch, phase mode);
   void pump(stage_effects& out);
   void pump_training(stage_effects& out);

@@ -1,6 +1,7 @@
 // Cuts, schedule, ranks and threads, in this order.
 #include "actors/policy/settle_plan.hpp"
 
+#include "actors/policy/asking_the_planner.hpp"
 #include "actors/policy/partition.hpp"
 #include "kernels/check.hpp"
 #include "kernels/usable_cores.hpp"
@@ -17,16 +18,6 @@ namespace penstock::actors {
 namespace {
 
 using planner::execution_plan;
-
-// The planner knows no error types of ours: what it refuses is the user's to mend.
-template <class Ask>
-auto asking_the_planner(Ask ask) {
-  try {
-    return ask();
-  } catch (const std::invalid_argument& refusal) {
-    throw usage_error(refusal.what());
-  }
-}
 
 std::vector<int> cuts_for(const pipeline_request& r, const model& net) {
   const int layers = static_cast<int>(net.layers().size());

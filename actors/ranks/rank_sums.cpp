@@ -67,8 +67,12 @@ void rank_sums::start(const reduce_bucket& what, const completion& done) {
   const std::vector<tensor>* first = nullptr;
   for (const auto& of_one : what.gradients) {
     if (of_one && first == nullptr) first = &*of_one;
-    const auto one = one_float(1);
-    all.push_back(of_one ? parts_of(*of_one, what.counts ? &one : nullptr) : std::vector<transport::part>{});
+    if (!of_one) {
+      all.emplace_back();
+      continue;
+    }
+    const auto one = what.counts ? one_float(1) : tensor();
+    all.push_back(parts_of(*of_one, what.counts ? &one : nullptr));
   }
   if (first != nullptr)
     state->sum->gradients = *first;

@@ -1,6 +1,7 @@
 // Plans from files, and how they fit model, machine and run.
 #include "apps/runner/apply_plan.hpp"
 
+#include "actors/policy/asking_the_planner.hpp"
 #include "actors/profiler/measure_machine.hpp"
 #include "apps/runner/options.hpp"
 #include "apps/runner/text_file.hpp"
@@ -13,19 +14,7 @@
 
 namespace penstock::apps {
 
-namespace {
-
-// The planner knows no error types of ours: what it refuses is the user's to mend.
-template <class Ask>
-auto asking_the_planner(Ask ask) {
-  try {
-    return ask();
-  } catch (const std::invalid_argument& refusal) {
-    throw usage_error(refusal.what());
-  }
-}
-
-} // namespace
+using actors::asking_the_planner;
 
 planner::plan read_plan_file(const std::filesystem::path& file, const std::string& option) {
   std::string text;

@@ -153,7 +153,7 @@ ordered_json summary_json(const actors::run_summary& s, const run_facts& facts) 
                     {"changed_on_resume", s.changes},
                     {"threads", s.plan->threads},
                     {"instruction_set", s.instruction_set},
-                    {"library", s.library},
+                    {"library", s.compute_library},
                     {"trace_dropped", s.trace_dropped}};
   if (s.evaluation) {
     line["evaluation"] = evaluation_json(*s.evaluation);

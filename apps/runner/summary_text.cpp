@@ -17,7 +17,7 @@ namespace {
 std::string schedule_line(const actors::run_summary& s) {
   const auto& p = *s.plan;
   return fmt::format("schedule {}, {} micro-batch{} a minibatch, {} thread{} a worker, {}", p.schedule, p.microbatches,
-                     p.microbatches == 1 ? "" : "es", p.threads, p.threads == 1 ? "" : "s", s.library);
+                     p.microbatches == 1 ? "" : "es", p.threads, p.threads == 1 ? "" : "s", s.compute_library);
 }
 
 std::string stage_table(const actors::run_summary& s, bool measured) {

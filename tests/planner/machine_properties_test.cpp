@@ -3,31 +3,19 @@
 #include "planner/machine.hpp"
 #include "tests/planner/list_text.hpp"
 #include "tests/planner/machine_shapes.hpp"
+#include "tests/planner/random_requests.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <random>
-#include <sstream>
 #include <tuple>
 
 namespace penstock::planner::testing {
 namespace {
 
-class dice {
-public:
-  explicit dice(unsigned seed) : engine_(seed) {}
-  int between(int low, int high) { return std::uniform_int_distribution<int>(low, high)(engine_); }
-  double number(double low, double high) { return std::uniform_real_distribution<double>(low, high)(engine_); }
-  bool coin() { return between(0, 1) == 1; }
-
-private:
-  std::mt19937 engine_;
-};
-
-schedule_request random_request(dice& d) {
+schedule_request any_request(dice& d) {
   const auto names = schedule_names();
   schedule_request r;
   r.name = names[static_cast<std::size_t>(d.between(0, static_cast<int>(names.size()) - 1))];
@@ -81,16 +69,6 @@ machine random_machine(dice& d, const std::vector<int>& replicas, int microbatch
   };
   if (d.between(0, 3) > 0) m.links = {link(4), link(3)};
   return m;
-}
-
-std::string show(const schedule_request& r) {
-  std::ostringstream text;
-  text << r.name << " replicas";
-  for (const auto n : r.replicas)
-    text << ' ' << n;
-  text << " M " << r.microbatches << " T " << r.minibatches << " window " << r.window << " credit mode "
-       << static_cast<int>(r.in_flight.kind);
-  return text.str();
 }
 
 void expect_nothing_is_missing(const schedule& s, const machine_run& run) {
@@ -168,7 +146,7 @@ void expect_causes_before_effects(const schedule& s, const machine_run& run) {
 TEST(MachineProperties, EveryScheduleRunsOnEveryMachine) {
   dice d(11);
   for (int i = 0; i < 3000; ++i) {
-    const auto r = random_request(d);
+    const auto r = any_request(d);
     SCOPED_TRACE(std::to_string(i) + ": " + show(r));
     const auto s = resolve_schedule(r);
     const auto m = random_machine(d, r.replicas, s.microbatches);
@@ -191,7 +169,7 @@ TEST(MachineProperties, LinksNeverMakeARunShorter) {
   // With exact lists, devices of their own and updates that take no time, whatever comes later delays what follows.
   dice d(12);
   for (int i = 0; i < 1000; ++i) {
-    auto r = random_request(d);
+    auto r = any_request(d);
     r.window = 0;
     SCOPED_TRACE(std::to_string(i) + ": " + show(r));
     const auto s = resolve_schedule(r);
@@ -214,7 +192,7 @@ TEST(MachineProperties, LinksNeverMakeARunShorter) {
 TEST(MachineProperties, ARunTakesAtLeastItsCriticalPathAndItsBusiestDevice) {
   dice d(13);
   for (int i = 0; i < 1000; ++i) {
-    const auto r = random_request(d);
+    const auto r = any_request(d);
     SCOPED_TRACE(std::to_string(i) + ": " + show(r));
     const auto s = resolve_schedule(r);
     const auto m = random_machine(d, r.replicas, s.microbatches);

@@ -14,7 +14,9 @@ class dice {
 public:
   explicit dice(unsigned seed) : engine_(seed) {}
   int between(int low, int high) { return std::uniform_int_distribution<int>(low, high)(engine_); }
-  double time() { return std::uniform_real_distribution<double>(0.1, 3)(engine_); }
+  double number(double low, double high) { return std::uniform_real_distribution<double>(low, high)(engine_); }
+  double time() { return number(0.1, 3); }
+  bool coin() { return between(0, 1) == 1; }
 
 private:
   std::mt19937 engine_;

@@ -1,6 +1,7 @@
 // Cores in place of actors.
 #include "tests/actors/core/scripted_site.hpp"
 
+#include "actors/places.hpp"
 #include "kernels/reference/reference_backend.hpp"
 
 #include <cstring>
@@ -11,23 +12,14 @@ using namespace actors; // NOLINT: a test speaks of little else
 
 scripted_site::scripted_site(const scripted_case& what, int rank)
     : parts(build_pipeline(*what.plan.plan, what.plan.options, what.inputs.net, rank)) {
-  const auto& where = parts->where;
   const auto& first = parts->stages.front();
-  coordinator_place place{.rank = rank, .ranks = where.ranks, .source_ranks = where.hosts(0)};
-  place.has_source = first.is_local();
-  place.has_metrics = rank == 0;
-  place.stages = parts->stages.size();
-  place.training_parts = (place.has_source ? 1 : 0) + (place.has_metrics ? 1 : 0);
-  place.clip_norm = what.plan.options.clip_norm;
+  auto place = place_of(*parts, what.plan.options);
   if (place.has_source)
     source.emplace(source_place{.replicas = static_cast<int>(first.replicas.size()), .local = first.local, .ahead = 3});
   if (place.has_metrics) metrics.emplace();
-  for (auto& s : parts->stages) {
-    if (!s.is_local()) continue;
-    place.training_parts += s.local.size() + 1;
-    open_stage(what, s);
-  }
-  coordinator.emplace(place);
+  for (auto& s : parts->stages)
+    if (s.is_local()) open_stage(what, s);
+  coordinator.emplace(std::move(place));
 }
 
 void scripted_site::open_stage(const scripted_case& what, stage_unit& s) {
@@ -38,17 +30,7 @@ void scripted_site::open_stage(const scripted_case& what, stage_unit& s) {
     buckets[s.index] =
         std::make_shared<const bucket_plan>(plan_buckets(*s.layers, s.owned.newest->tensors, small_buckets));
   for (const int r : s.local) {
-    const stage_place at{.stage = s.index,
-                         .replica = r,
-                         .replicas = static_cast<int>(s.replicas.size()),
-                         .is_first = s.is_first,
-                         .is_last = s.is_last,
-                         .recomputes = s.recomputes,
-                         .sends_buckets = is_split,
-                         .stops_on_nonfinite = what.plan.options.stop_on_nonfinite,
-                         .seed = what.plan.options.seed,
-                         .source_credit = what.plan.dealing.source_credit(),
-                         .layers = s.layers};
+    const auto at = place_of(*parts, s, r, what.plan.options, what.plan.dealing.source_credit());
     stages[{s.index, r}] = std::make_unique<stage_core>(at, std::move(s.replicas[static_cast<std::size_t>(r)].states));
   }
   ops[s.index] = make_reference_backend(*s.first_local().memory);

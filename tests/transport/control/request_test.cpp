@@ -102,20 +102,20 @@ TEST_F(RequestTest, WhoWaitsHearsHowFarTheRunIs) {
     if (is_first.exchange(false)) heard.set_value(news);
   };
   auto answer = ask_later({"replan", ""}, options);
-  const auto asked = wait_for_request();
+  const auto request = wait_for_request();
   EXPECT_EQ(heard.get_future().get(), "step 3 of 9");
-  asked.respond({true, ""});
+  request.respond({true, ""});
   EXPECT_TRUE(answer.get().is_granted);
 }
 
 TEST_F(RequestTest, ASecondOneIsRefusedWithALineWhileTheFirstWaits) {
   open();
   auto first = ask_later({"replan", "one"});
-  const auto asked = wait_for_request();
+  const auto request = wait_for_request();
   const auto second = ask_now({"replan", "two"});
   EXPECT_FALSE(second.is_granted);
   EXPECT_THAT(second.line, AllOf(StartsWith("another request, of 127.0.0.1:"), HasSubstr("has no answer yet")));
-  asked.respond({true, "done"});
+  request.respond({true, "done"});
   EXPECT_TRUE(first.get().is_granted);
   expect_to_work();
 }
@@ -125,10 +125,10 @@ TEST_F(RequestTest, OneStandsThoughWhoMadeItIsGone) {
   asking_options short_of_time;
   short_of_time.patience = 300ms;
   auto gone = ask_later({"replan", "one"}, short_of_time);
-  const auto asked = wait_for_request();
+  const auto request = wait_for_request();
   EXPECT_THAT(error_of([&] { gone.get(); }), HasSubstr("has not answered within 300 ms; the request stands"));
   EXPECT_FALSE(ask_now({"replan", "two"}).is_granted);
-  asked.respond({true, "done"});
+  request.respond({true, "done"});
   expect_to_work();
 }
 
@@ -174,12 +174,12 @@ TEST_F(RequestTest, WhoKnowsTheSecretAndAsksNothingDoesNotHoldUpOthersForLong) {
 TEST_F(RequestTest, TheEndOfTheRunIsAnAnswer) {
   open();
   auto answer = ask_later({"replan", ""});
-  const auto asked = wait_for_request();
+  const auto request = wait_for_request();
   port.reset();
   const auto told = answer.get();
   EXPECT_FALSE(told.is_granted);
   EXPECT_EQ(told.line, "the run has ended");
-  asked.respond({true, "too late, and nobody is harmed"});
+  request.respond({true, "too late, and nobody is harmed"});
   EXPECT_THAT(error_of([&] { ask_now({"replan", ""}); }), HasSubstr("no run can be asked at 127.0.0.1:"));
 }
 
@@ -194,7 +194,7 @@ TEST_F(RequestTest, AFalsePortGetsNothingAndASilentOneIsNotWaitedForWithoutEnd) 
   asking_options hasty;
   hasty.silence = 100ms;
   auto answer = ask_later({"replan", ""}, hasty);
-  const auto asked = wait_for_request();
+  const auto request = wait_for_request();
   EXPECT_THAT(error_of([&] { answer.get(); }), HasSubstr("has said nothing for 100 ms"));
 }
 

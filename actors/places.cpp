@@ -1,0 +1,34 @@
+// From stages and options to places.
+#include "actors/places.hpp"
+
+namespace penstock::actors {
+
+stage_place place_of(const pipeline& p, const stage_unit& s, int replica, const run_options& options,
+                     std::int64_t source_credit) {
+  return {.stage = s.index,
+          .replica = replica,
+          .replicas = static_cast<int>(s.replicas.size()),
+          .is_first = s.is_first,
+          .is_last = s.is_last,
+          .recomputes = s.recomputes,
+          .sends_buckets = p.where.hosts(s.index).size() > 1,
+          .stops_on_nonfinite = options.stop_on_nonfinite,
+          .seed = options.seed,
+          .source_credit = source_credit,
+          .layers = s.layers};
+}
+
+coordinator_place place_of(const pipeline& p, const run_options& options) {
+  coordinator_place place{.rank = p.rank, .ranks = p.where.ranks, .source_ranks = p.where.hosts(0)};
+  place.has_source = p.stages.front().is_local();
+  place.has_metrics = p.rank == 0;
+  place.stages = p.stages.size();
+  place.training_parts = (place.has_source ? 1 : 0) + (place.has_metrics ? 1 : 0);
+  for (const auto& s : p.stages)
+    if (s.is_local()) place.training_parts += s.local.size() + 1; // the replicas here and an optimizer
+  place.clip_norm = options.clip_norm;
+  place.stall_seconds = options.stall_seconds;
+  return place;
+}
+
+} // namespace penstock::actors
