@@ -29,7 +29,6 @@ public:
                                        const std::vector<std::vector<tensor>>& states);
   /// Of the run, under the plans before too.
   std::int64_t evaluations() const { return services_.evaluations; }
-  bool is_running() const { return executor_ != nullptr; }
   void stop() { executor_.reset(); }
 
   /// The epoch behind this one, prepared at a drain and ready to train: its parts beside these, with what these have

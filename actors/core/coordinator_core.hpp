@@ -86,7 +86,6 @@ public:
   [[nodiscard]] coordinator_effects described(const std::string& text);
 
   bool is_working() const { return working_; }
-  std::int64_t stretch() const { return stretch_; }
 
 private:
   void begin(std::int64_t stretch, std::size_t parts, clock::time_point now, coordinator_effects& out);

@@ -61,7 +61,7 @@ public:
     fs::create_directory(folder_ / "stubs");
     write_program(folder_ / "tools/install-packages", "exit 0\n");
     write_program(folder_ / "stubs/cmake", "exit 0\n");
-    write_program(folder_ / "stubs/ninja", "exit 0\n");
+    write_program(folder_ / "stubs/ninja", "printf '%s\\n' \"$@\" > '" + asked_to_build().string() + "'\n");
     // OpenSSH's options, the host, and what its shell is to run.
     write_program(folder_ / "stubs/ssh", "while [ \"$1\" = -o ]; do shift 2; done\nshift\nexec sh -c \"$*\"\n");
     write_program(
@@ -70,6 +70,9 @@ public:
         "i=$n\nwhile [ $i -gt 1 ]; do i=$((i - 1)); RANK=$i LOCAL_RANK=$i \"$@\" & done\n"
         "RANK=0 LOCAL_RANK=0 \"$@\"\ncode=$?\nwait\nexit $code\n");
   }
+
+  /// What ninja was last told, a word a line.
+  fs::path asked_to_build() const { return folder_ / "asked_to_build"; }
 
   process_result run(const std::string& command) const {
     const char* path = std::getenv("PATH");
@@ -204,8 +207,12 @@ TEST(Quickstart, EveryCommandThatItSaysToTypeNextRuns) {
   const auto commands = next_commands(done.output);
   EXPECT_THAT(commands, testing::Contains(testing::HasSubstr("penstock trace summary")));
   EXPECT_GE(commands.size(), 4U) << done.output;
+  const auto built = testing_support::read_file(clone.asked_to_build());
   for (const auto& command : commands) {
     if (command == "tools/test") continue; // it runs this test
+    const auto program =
+        command.substr(std::string("build/bin/").size(), command.find(' ') - std::string("build/bin/").size());
+    EXPECT_THAT(built, testing::HasSubstr("\n" + program + "\n")) << command << "\nof a program that is not built";
     const bool trains = command.find(" --data ") != std::string::npos;
     const auto result = clone.run(command + (trains ? " --width 0.125 --batch 8 --steps 2 --eval-every -1" : ""));
     EXPECT_EQ(result.exit_code, 0) << command << "\n" << result.errors;

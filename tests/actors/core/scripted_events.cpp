@@ -17,7 +17,7 @@ std::ptrdiff_t scripted_events::choose_from(const queue& q) {
   std::size_t free = 1;
   if (q.is_bag)
     free = q.events.size();
-  else if (overtakes_ && q.events.front().may_overtake)
+  else if (q.events.front().may_overtake)
     while (free < q.events.size() && q.events[free].may_overtake)
       ++free;
   return free > 1 ? static_cast<std::ptrdiff_t>(choices_.choose(free)) : 0;

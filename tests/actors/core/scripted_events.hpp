@@ -18,8 +18,7 @@ struct scripted_event {
 
 class scripted_events {
 public:
-  /// `overtakes`: events that may overtake do.
-  scripted_events(script& choices, bool overtakes) : choices_(choices), overtakes_(overtakes) {}
+  explicit scripted_events(script& choices) : choices_(choices) {}
 
   /// To the end of a queue of a rank; a bag gives its events in any order.
   void post(int rank, const std::string& queue, scripted_event e, bool is_bag = false);
@@ -38,7 +37,6 @@ private:
   std::ptrdiff_t choose_from(const queue& q);
 
   script& choices_;
-  bool overtakes_;
   std::map<std::string, queue> queues_; // by rank and name
   std::map<int, bool> lost_;
   std::size_t posted_ = 0;

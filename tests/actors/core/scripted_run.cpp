@@ -23,8 +23,7 @@ using site = scripted_site;
 class scripted_pipeline {
 public:
   scripted_pipeline(const scripted_case& what, script& choices, bool keeps_log)
-      : case_(what), events_(choices, what.messages_overtake), keeps_log_(keeps_log),
-        training_loader_(make_training_loader()) {
+      : case_(what), events_(choices), keeps_log_(keeps_log), training_loader_(make_training_loader()) {
     for (int r = 0; r < where_.ranks; ++r)
       sites_.push_back(std::make_unique<site>(what, r));
   }

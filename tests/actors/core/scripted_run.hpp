@@ -19,7 +19,6 @@ struct scripted_case {
   actors::run_inputs inputs;
   std::vector<int> drain_wishes; ///< events after which somebody wishes for a drain
   int lost_after = -1;           ///< events after which the last rank is lost; -1: never
-  bool messages_overtake = true; ///< tensors and losses may overtake each other
   /// What the cores are told instead of the plan's schedule, to see that a wrong one is caught.
   std::function<void(planner::schedule&)> mutate{};
 };
