@@ -75,6 +75,19 @@ TEST_F(Netns, LeavesNothingOfWhatItCannotMake) {
   EXPECT_THAT(run_process({"ip", "netns", "list"}, patience).output, Not(HasSubstr(name_)));
 }
 
+// A test beside this one makes and removes namespaces of its own: a name without its namespace is one that is under
+// way.
+TEST_F(Netns, SaysNothingOfWhatOthersAreMaking) {
+  const auto other = std::filesystem::path("/run/netns") / ("other" + name_);
+  testing_support::write_file(other, "");
+  for (const auto& command : {std::vector<std::string>{"bytes"}, {"exec", "0", "true"}, {"down"}, {"up", "2"}}) {
+    const auto result = netns(command);
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_EQ(result.errors, "") << command.front();
+  }
+  std::filesystem::remove(other);
+}
+
 // As Debian sets up a machine: its own name leads to its loopback, and only the others know where it is.
 class DebianHosts : public Netns {
 protected:
