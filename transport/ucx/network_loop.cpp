@@ -29,7 +29,8 @@ struct network_loop::implementation {
     clock::time_point deadline;
   };
 
-  implementation(const std::vector<ucx_worker*>& w, bool spin, fault_handler f) : poll(spin), on_fault(std::move(f)) {
+  implementation(const std::vector<ucx_worker*>& w, bool spin, chore c, fault_handler f)
+      : poll(spin), between(std::move(c)), on_fault(std::move(f)) {
     for (ucx_worker* worker : w)
       workers.push_back(
           std::make_unique<watched>(watched{*worker, asio::posix::stream_descriptor(io, worker->event_descriptor())}));
@@ -44,7 +45,7 @@ struct network_loop::implementation {
   void run() {
     try {
       while (!is_over()) {
-        const bool has_worked = run_tasks() | make_progress();
+        const bool has_worked = run_tasks() | between() | make_progress();
         if (!has_worked && !poll && arm()) sleep();
       }
     } catch (...) {
@@ -111,6 +112,7 @@ struct network_loop::implementation {
   }
 
   const bool poll;
+  const chore between;
   const fault_handler on_fault;
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
@@ -123,8 +125,8 @@ struct network_loop::implementation {
   std::thread thread;
 };
 
-network_loop::network_loop(std::vector<ucx_worker*> workers, bool poll, fault_handler on_fault)
-    : self_(std::make_unique<implementation>(workers, poll, std::move(on_fault))) {}
+network_loop::network_loop(std::vector<ucx_worker*> workers, bool poll, chore between, fault_handler on_fault)
+    : self_(std::make_unique<implementation>(workers, poll, std::move(between), std::move(on_fault))) {}
 
 network_loop::~network_loop() {
   if (self_->thread.joinable()) stop([] { return true; }, {});

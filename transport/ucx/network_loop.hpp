@@ -13,11 +13,13 @@ class ucx_worker;
 class network_loop {
 public:
   using task = std::function<void()>;
+  /// Asked between two looks at what came in: does some work of its own, and says whether there was any.
+  using chore = std::function<bool()>;
   /// Told on the loop's thread when it cannot go on: what UCX or a task has thrown.
   using fault_handler = std::function<void(const std::exception_ptr&)>;
 
   /// Starts the thread. The workers must outlive the loop. `poll`: spins instead of sleeping.
-  network_loop(std::vector<ucx_worker*> workers, bool poll, fault_handler on_fault);
+  network_loop(std::vector<ucx_worker*> workers, bool poll, chore between, fault_handler on_fault);
   ~network_loop(); ///< ends without waiting for anything, when stop() has not been called
   network_loop(const network_loop&) = delete;
   network_loop& operator=(const network_loop&) = delete;

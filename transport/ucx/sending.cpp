@@ -9,6 +9,14 @@
 
 namespace penstock::transport {
 
+namespace {
+
+/// Pieces for one peer that UCX may hold at a time: one on its way, one to follow it. What it cannot send yet it looks
+/// through at every progress.
+constexpr std::size_t pieces_ahead = 2;
+
+} // namespace
+
 /// A message under way. UCX reads its headers and parts until the last of its active messages is finished.
 struct sending::posting {
   sending& owner;
@@ -16,8 +24,16 @@ struct sending::posting {
   message content;
   endpoint::completion sent;
   std::uint64_t bytes = 0;
+  struct piece {
+    const std::byte* header;
+    std::size_t header_bytes;
+    payload bytes;
+    unsigned flags;
+  };
   std::vector<std::byte> headers;
-  std::size_t unfinished = 1; // active messages, and the call that posts them
+  std::vector<piece> pieces;  // an active message each
+  std::size_t next = 0;       // of them
+  std::size_t unfinished = 1; // active messages with UCX; and whoever still has some to send
   std::optional<std::string> failure;
   bool is_greeting = true; // not in the book
   bool is_settled = false;
@@ -45,7 +61,10 @@ sending::sending(peer_book& book, const wire_rules& rules, failure on_failure)
 sending::~sending() = default;
 
 void sending::connect(int peer, ucp_ep_h connection, std::size_t max_header, std::size_t piece_bytes) {
-  lines_.at(static_cast<std::size_t>(peer)) = {connection, max_header, piece_bytes};
+  line& l = lines_.at(static_cast<std::size_t>(peer));
+  l.connection = connection;
+  l.max_header = max_header;
+  l.piece_bytes = piece_bytes;
 }
 
 sending::posting& sending::add(int peer) {
@@ -73,10 +92,38 @@ void sending::start(int peer, channel to, message m, endpoint::completion sent) 
   p.is_greeting = false;
   p.failure = book_.loss(peer);
   if (p.failure) return finish_one(p, UCS_OK);
+  cut(p, to);
+  line& by = lines_[static_cast<std::size_t>(peer)];
+  if (by.piece_bytes == 0) return send_all(p);
+  by.waiting.push_back(&p);
+}
 
+void sending::send_all(posting& p) {
+  for (const auto& piece : p.pieces)
+    send_am(p, piece.header, piece.header_bytes, piece.bytes, piece.flags);
+  finish_one(p, UCS_OK);
+}
+
+bool sending::send_next_pieces() {
+  bool any = false;
+  for (line& to : lines_) {
+    if (to.waiting.empty() || to.with_ucx >= pieces_ahead) continue;
+    any = true;
+    posting& p = *to.waiting.front();
+    const auto piece = p.pieces[p.next++];
+    const bool is_last = p.next == p.pieces.size();
+    if (is_last) to.waiting.pop_front();
+    send_am(p, piece.header, piece.header_bytes, piece.bytes, piece.flags);
+    if (is_last) finish_one(p, UCS_OK);
+  }
+  return any;
+}
+
+/// Into active messages.
+void sending::cut(posting& p, channel to) {
   const std::string& own = p.content.header;
   const std::vector<part>& parts = p.content.parts;
-  const line& by = lines_[static_cast<std::size_t>(peer)];
+  const line& by = lines_[static_cast<std::size_t>(p.peer)];
   const bool header_fits = sizeof(wire_header) + own.size() <= by.max_header;
   wire_header h{rules_.token, wire_kind::part, static_cast<std::uint32_t>(rules_.rank), static_cast<std::uint64_t>(to)};
   h.message = next_message_++;
@@ -99,7 +146,7 @@ void sending::start(int peer, channel to, message m, endpoint::completion sent) 
     announcement.payload_bytes = own.size();
     const std::byte* header = place(&announcement, sizeof h);
     const std::byte* text = place(own.data(), own.size());
-    send_am(p, header, sizeof h, {text, own.size()}, UCP_AM_SEND_FLAG_EAGER);
+    p.pieces.push_back({header, sizeof h, {text, own.size()}, UCP_AM_SEND_FLAG_EAGER});
   }
   for (std::size_t i = 0; i < carriers; ++i) {
     const payload whole = parts.empty() ? payload{} : payload{parts[i].data(), parts[i].size};
@@ -114,11 +161,11 @@ void sending::start(int peer, channel to, message m, endpoint::completion sent) 
       h.payload_bytes = bytes.size();
       const std::byte* header = place(&h, sizeof h);
       if (h.is_announced == 1) place(own.data(), own.size());
-      send_am(p, header, sizeof h + h.user_header_bytes, bytes, by.piece_bytes == 0 ? 0 : UCP_AM_SEND_FLAG_EAGER);
+      p.pieces.push_back({header, sizeof h + h.user_header_bytes, bytes,
+                          by.piece_bytes == 0 ? 0U : static_cast<unsigned>(UCP_AM_SEND_FLAG_EAGER)});
       h.offset += bytes.size();
     } while (h.offset < whole.size());
   }
-  finish_one(p, UCS_OK);
 }
 
 void sending::send_am(posting& p, const std::byte* header, std::size_t header_bytes, payload bytes, unsigned flags) {
@@ -130,15 +177,21 @@ void sending::send_am(posting& p, const std::byte* header, std::size_t header_by
   how.flags = flags;
   how.memory_type = UCS_MEMORY_TYPE_HOST;
   ++p.unfinished;
+  ++lines_[static_cast<std::size_t>(p.peer)].with_ucx;
   const ucs_status_ptr_t request = ucp_am_send_nbx(lines_[static_cast<std::size_t>(p.peer)].connection, am_id, header,
                                                    header_bytes, bytes.data(), bytes.size(), &how);
-  if (!UCS_PTR_IS_PTR(request)) finish_one(p, UCS_PTR_RAW_STATUS(request));
+  if (!UCS_PTR_IS_PTR(request)) sent_one(p, UCS_PTR_RAW_STATUS(request));
 }
 
 void sending::on_sent(void* request, ucs_status_t status, void* p) {
   ucp_request_free(request);
   auto& posted = *static_cast<posting*>(p);
-  posted.owner.finish_one(posted, status);
+  posted.owner.sent_one(posted, status);
+}
+
+void sending::sent_one(posting& p, ucs_status_t status) {
+  --lines_[static_cast<std::size_t>(p.peer)].with_ucx;
+  finish_one(p, status);
 }
 
 void sending::finish_one(posting& p, ucs_status_t status) {
@@ -174,6 +227,8 @@ void sending::drop(int peer, const std::string& why) {
     if (!p->failure) p->failure = why;
     settle(*p);
   }
+  for (posting* p : std::exchange(lines_[static_cast<std::size_t>(peer)].waiting, {}))
+    finish_one(*p, UCS_OK);
 }
 
 void sending::flush(flushed done) {

@@ -5,6 +5,7 @@
 #include "transport/ucx/wire.hpp"
 #include "transport/ucx/worker.hpp"
 
+#include <deque>
 #include <span>
 #include <unordered_map>
 
@@ -26,12 +27,15 @@ public:
   sending(const sending&) = delete;
   sending& operator=(const sending&) = delete;
 
-  /// `piece_bytes`: parts go in pieces of that size; 0: whole, and UCX chooses how.
+  /// `piece_bytes`: parts go in pieces of that size, a few at a time; 0: whole, and UCX chooses how.
   void connect(int peer, ucp_ep_h connection, std::size_t max_header, std::size_t piece_bytes);
   /// Sends a hello or a welcome.
   void greet(int peer, wire_kind kind);
   /// Sends a message that the book knows as posted.
   void start(int peer, channel to, message m, endpoint::completion sent);
+  /// Hands UCX the next piece for each peer that has room for one; false when there was none. Whoever makes progress
+  /// calls it between two looks at what came in, so that neither direction waits for the other.
+  bool send_next_pieces();
   /// Calls back when UCX has handed over all that was sent to peers that are not lost.
   void flush(flushed done);
 
@@ -39,21 +43,26 @@ public:
   void drop(int peer, const std::string& why);
 
 private:
+  struct posting;
   struct line {
     ucp_ep_h connection = nullptr;
     std::size_t max_header = 0;
     std::size_t piece_bytes = 0;
+    std::deque<posting*> waiting{}; // in the order sent; the first has pieces left
+    std::size_t with_ucx = 0;       // pieces
     std::size_t pieces_of(std::size_t bytes) const {
       return piece_bytes == 0 || bytes == 0 ? 1 : (bytes + piece_bytes - 1) / piece_bytes;
     }
   };
   using payload = std::span<const std::byte>;
-  struct posting;
   struct flush_group;
   struct flush_request;
 
   posting& add(int peer);
+  void cut(posting& p, channel to);
+  void send_all(posting& p);
   void send_am(posting& p, const std::byte* header, std::size_t header_bytes, payload bytes, unsigned flags);
+  void sent_one(posting& p, ucs_status_t status);
   void finish_one(posting& p, ucs_status_t status);
   void settle(posting& p);
   static void on_sent(void* request, ucs_status_t status, void* p);

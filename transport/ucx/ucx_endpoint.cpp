@@ -34,10 +34,12 @@ ucx_endpoint::ucx_endpoint(const ucx_options& options, std::vector<std::unique_p
   }
   for (int peer = 0; peer < size(); ++peer)
     connect(peer, paths[static_cast<std::size_t>(peer)]);
-  loop_ = std::make_unique<network_loop>(all, options.poll, [this](const std::exception_ptr& e) {
-    for (int peer = 0; peer < size(); ++peer)
-      lose(peer, text_of(e));
-  });
+  loop_ = std::make_unique<network_loop>(
+      all, options.poll, [this] { return sending_.send_next_pieces(); },
+      [this](const std::exception_ptr& e) {
+        for (int peer = 0; peer < size(); ++peer)
+          lose(peer, text_of(e));
+      });
 }
 
 ucx_endpoint::~ucx_endpoint() {

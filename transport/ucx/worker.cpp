@@ -24,8 +24,8 @@ using configuration = std::unique_ptr<ucp_config_t, release_configuration>;
 // What UCX_TLS may name that leads to no other host.
 constexpr std::array<std::string_view, 9> near_only{"sm", "shm", "mm", "posix", "sysv", "cma", "knem", "xpmem", "self"};
 
-// UCX receives up to 64 KB over TCP in one go; the rest is for headers.
-constexpr std::size_t tcp_piece_bytes = std::size_t{60} << 10;
+// UCX sends up to 128 KB over TCP in one go; the rest is for headers.
+constexpr std::size_t tcp_piece_bytes = std::size_t{120} << 10;
 
 // Shared segments of System V would outlive a killed process, so UCX may choose among the other ways only. To the
 // network's context shared memory must be unknown: it would be tried across network namespaces. Without "self" UCX has
@@ -75,7 +75,9 @@ ucx_worker::ucx_worker(ucx_kind kind, const std::string& devices) : kind_(kind) 
     // UCX 1.13 aborts the process when a peer dies while TCP sends from the user's memory without a rendezvous: its
     // completion is called twice. So pieces are copied, each into one segment.
     configure(settings.get(), "ZCOPY_THRESH", "inf");
-    configure(settings.get(), "TX_SEG_SIZE", "64k", "TCP_");
+    configure(settings.get(), "TX_SEG_SIZE", "128k", "TCP_");
+    configure(settings.get(), "RX_SEG_SIZE", "256k", "TCP_"); // two pieces at a system call
+    if (devices == "lo") configure(settings.get(), "SNDBUF", "256k", "TCP_");
   }
 
   ucp_params_t context{};

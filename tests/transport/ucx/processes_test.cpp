@@ -215,17 +215,18 @@ TEST_P(UcxProcesses, AKilledOneHoldsNobodyUp) {
 }
 
 TEST_P(UcxProcesses, AStoppedOneIsWaitedForUntilTheDeadline) {
-  const auto ranks = start(2, GetParam());
+  const auto ranks = start(3, GetParam());
   ranks[1]->kill(SIGSTOP);
   ranks[0]->tell("send 1 50000000");
+  exchange(*ranks[0], 0, *ranks[2], 2); // what waits for one peer holds up no other
   ranks[0]->tell("flush 300");
   ranks[0]->hear("not flushed ");
   ranks[1]->kill(SIGCONT);
   ranks[1]->hear("received 0");
   ranks[0]->tell("flush 20000");
   ranks[0]->hear("flushed");
-  quit(*ranks[0]);
-  quit(*ranks[1]);
+  for (const auto& r : ranks)
+    quit(*r);
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, UcxProcesses, testing::Values("automatic", "network"),
