@@ -64,6 +64,12 @@ struct backward_result {
   std::vector<tensor> weight_gradients; ///< one per parameter, in the parameter's own format
 };
 
+/// Of a backward in two parts: the one that a stage before waits for.
+struct backward_input_result {
+  std::vector<tensor> input_gradients; ///< as of the whole backward
+  std::vector<tensor> kept;            ///< what backward_weight needs
+};
+
 /// Stateless; shared by every replica and thread. Gradients of activations are assigned, never added: who needs a sum
 /// adds. Rank-4 f32 tensors come and go in the backend's activation format; `ops.to_plain` gives row-major bytes.
 class layer {
@@ -89,6 +95,15 @@ public:
   /// `saved` is what forward returned, `output_gradients` may be consumed (moved from).
   virtual backward_result backward(run_context& context, std::span<tensor> output_gradients,
                                    std::span<const tensor> weights, std::span<const tensor> saved) const = 0;
+
+  /// The same backward in two parts, with the same bits: first the input gradients and what the weight gradients still
+  /// need, which should be no more than that, since it stays in memory until then. A layer that has only `backward` is
+  /// run whole in the first part, and its weight gradients are what is kept.
+  virtual backward_input_result backward_input(run_context& context, std::span<tensor> output_gradients,
+                                               std::span<const tensor> weights, std::span<const tensor> saved) const;
+  /// The weight gradients, one per parameter. `kept` is what backward_input left, and may be consumed (moved from).
+  virtual std::vector<tensor> backward_weight(run_context& context, std::span<const tensor> weights,
+                                              std::span<tensor> kept) const;
 
   /// True where finite inputs and weights give finite results, overflow aside. What other layers return is looked
   /// through at each call of a run, and a NaN or infinity ends the run with the layer's name.

@@ -173,7 +173,7 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
     require_finite_results(ops, call, layer, "the output", result.outputs);
     if (call.observe)
       call.observe({.layer = l,
-                    .backward = false,
+                    .pass = layer_pass::forward,
                     .seconds = watch.seconds(),
                     .outputs = result.outputs,
                     .saved = result.saved});
@@ -202,12 +202,12 @@ std::vector<tensor> segment::zero_missing(backend& ops, const std::vector<value_
   return gradients;
 }
 
-std::vector<tensor> segment::backward(backend& ops, const segment_call& call, std::vector<tensor> output_gradients,
-                                      std::span<const tensor> weights, segment_activations activations,
-                                      std::span<tensor> gradients) const {
-  check(output_gradients.size() == outputs_.size() && weights.size() == parameters_.size() &&
-            gradients.size() == parameters_.size() && activations.saved.size() == steps_.size(),
-        "segment::backward with another number of tensors");
+/// From the last layer to the first; `run` is called for each that gets a gradient.
+std::vector<tensor> segment::walk_back(backend& ops, const segment_call& call, layer_pass pass,
+                                       std::vector<tensor> output_gradients, segment_activations activations,
+                                       const layer_backward& run) const {
+  check(output_gradients.size() == outputs_.size() && activations.saved.size() == steps_.size(),
+        "a segment's backward with another number of tensors");
   std::vector<tensor> dv(model_->values().size()); // gradient of each value, summed so far
   std::int64_t batch = 0;
   for (std::size_t i = 0; i < output_gradients.size(); ++i) {
@@ -222,7 +222,7 @@ std::vector<tensor> segment::backward(backend& ops, const segment_call& call, st
       sum = ops.add(std::move(sum), g, false);
   };
   for (int l = last_ - 1; l >= first_; --l) {
-    const auto& s = steps_[static_cast<std::size_t>(l - first_)];
+    const auto& s = step_of(l);
     if (s.absorbed || !s.needs_backward) continue;
     const stopwatch watch;
     const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
@@ -235,26 +235,75 @@ std::vector<tensor> segment::backward(backend& ops, const segment_call& call, st
     for (const auto id : layer.inputs)
       context.need_input_gradient.push_back(wants_gradient_[index_of(id)]);
     auto& saved = activations.saved[static_cast<std::size_t>(l - first_)];
-    auto result = layer.op->backward(context, dy, weights.subspan(s.first_parameter, s.parameter_count), saved);
+    auto dx = run(l, context, dy, saved);
     saved.clear(); // free activations as soon as they are used
-    require_finite_results(ops, call, layer, "an input gradient", result.input_gradients);
+    require_finite_results(ops, call, layer, "an input gradient", dx);
     for (std::size_t i = 0; i < layer.inputs.size(); ++i)
-      if (context.need_input_gradient[i] && result.input_gradients.at(i))
-        add(layer.inputs[i], std::move(result.input_gradients[i]));
-    for (std::size_t i = 0; i < s.parameter_count; ++i) {
-      auto& sum = gradients[s.first_parameter + i];
-      auto& g = result.weight_gradients.at(i);
-      if (!sum)
-        sum = unshared(ops, std::move(g));
-      else if (g)
-        ops.accumulate(sum, g);
-    }
-    if (call.observe) call.observe({.layer = l, .backward = true, .seconds = watch.seconds()});
+      if (context.need_input_gradient[i] && dx.at(i)) add(layer.inputs[i], std::move(dx[i]));
+    if (call.observe) call.observe({.layer = l, .pass = pass, .seconds = watch.seconds()});
   }
   std::vector<tensor> input_gradients;
   for (const auto id : inputs_)
     input_gradients.push_back(wants_gradient_[index_of(id)] ? std::move(dv[index_of(id)]) : tensor{});
   return input_gradients;
+}
+
+void segment::add_gradients(backend& ops, int layer, std::vector<tensor> found, std::span<tensor> gradients) const {
+  const auto& s = step_of(layer);
+  for (std::size_t i = 0; i < s.parameter_count; ++i) {
+    auto& sum = gradients[s.first_parameter + i];
+    auto& g = found.at(i);
+    if (!sum)
+      sum = unshared(ops, std::move(g));
+    else if (g)
+      ops.accumulate(sum, g);
+  }
+}
+
+std::vector<tensor> segment::backward(backend& ops, const segment_call& call, std::vector<tensor> output_gradients,
+                                      std::span<const tensor> weights, segment_activations activations,
+                                      std::span<tensor> gradients) const {
+  check(weights.size() == parameters_.size() && gradients.size() == parameters_.size(),
+        "segment::backward with another number of tensors");
+  const auto run = [&](int l, run_context& context, std::vector<tensor>& dy, std::span<const tensor> saved) {
+    const auto& s = step_of(l);
+    const auto& op = *model_->layers()[static_cast<std::size_t>(l)].op;
+    auto result = op.backward(context, dy, weights.subspan(s.first_parameter, s.parameter_count), saved);
+    add_gradients(ops, l, std::move(result.weight_gradients), gradients);
+    return std::move(result.input_gradients);
+  };
+  return walk_back(ops, call, layer_pass::backward, std::move(output_gradients), std::move(activations), run);
+}
+
+std::vector<tensor> segment::backward_input(backend& ops, const segment_call& call,
+                                            std::vector<tensor> output_gradients, std::span<const tensor> weights,
+                                            segment_activations activations, segment_weight_work& work) const {
+  check(weights.size() == parameters_.size(), "segment::backward_input with another number of weights");
+  work.layers.clear();
+  const auto run = [&](int l, run_context& context, std::vector<tensor>& dy, std::span<const tensor> saved) {
+    const auto& s = step_of(l);
+    const auto& op = *model_->layers()[static_cast<std::size_t>(l)].op;
+    auto result = op.backward_input(context, dy, weights.subspan(s.first_parameter, s.parameter_count), saved);
+    if (s.parameter_count > 0) work.layers.push_back({l, std::move(result.kept)});
+    return std::move(result.input_gradients);
+  };
+  return walk_back(ops, call, layer_pass::backward_input, std::move(output_gradients), std::move(activations), run);
+}
+
+void segment::backward_weight(backend& ops, const segment_call& call, std::span<const tensor> weights,
+                              segment_weight_work work, std::span<tensor> gradients) const {
+  check(weights.size() == parameters_.size() && gradients.size() == parameters_.size(),
+        "segment::backward_weight with another number of tensors");
+  for (auto& [l, kept] : work.layers) {
+    const stopwatch watch;
+    const auto& s = step_of(l);
+    const auto& op = *model_->layers()[static_cast<std::size_t>(l)].op;
+    auto context = context_for(ops, call, l, {});
+    auto found = op.backward_weight(context, weights.subspan(s.first_parameter, s.parameter_count), kept);
+    kept.clear(); // free what was kept as soon as it is used
+    add_gradients(ops, l, std::move(found), gradients);
+    if (call.observe) call.observe({.layer = l, .pass = layer_pass::backward_weight, .seconds = watch.seconds()});
+  }
 }
 
 } // namespace penstock

@@ -25,10 +25,21 @@ struct segment_activations {
   std::vector<std::vector<tensor>> saved; ///< per layer of the range
 };
 
+/// What the input's part of a backward leaves for the weights' part. Dropped when that takes it.
+struct segment_weight_work {
+  struct layer_work {
+    int layer = 0; ///< index in the model
+    std::vector<tensor> kept;
+  };
+  std::vector<layer_work> layers; ///< those with weights that got a gradient, last layer first
+};
+
+enum class layer_pass : std::uint8_t { forward, backward, backward_input, backward_weight };
+
 /// One layer's call, as it has just ended.
 struct layer_observation {
   int layer = 0; ///< index in the model
-  bool backward = false;
+  layer_pass pass = layer_pass::forward;
   double seconds = 0;
   std::span<const tensor> outputs{}; ///< of a forward
   std::span<const tensor> saved{};   ///< what a forward leaves for the layer's backward
@@ -82,6 +93,14 @@ public:
                                std::span<const tensor> weights, segment_activations activations,
                                std::span<tensor> gradients) const;
 
+  /// The same backward in two parts, bit for bit: the input gradients and what the weights' part needs, then the weight
+  /// gradients, put or added as above. What the weight gradients do not need is let go in the first part.
+  std::vector<tensor> backward_input(backend& ops, const segment_call& call, std::vector<tensor> output_gradients,
+                                     std::span<const tensor> weights, segment_activations activations,
+                                     segment_weight_work& work) const;
+  void backward_weight(backend& ops, const segment_call& call, std::span<const tensor> weights,
+                       segment_weight_work work, std::span<tensor> gradients) const;
+
 private:
   struct step { // one layer of the range
     std::size_t first_parameter = 0;
@@ -97,6 +116,14 @@ private:
   std::vector<int> uses() const;
   const std::vector<value_id>& results_of(int layer) const;
   run_context context_for(backend& ops, const segment_call& call, int layer, std::span<tensor> states) const;
+  const step& step_of(int layer) const { return steps_[static_cast<std::size_t>(layer - first_)]; }
+  /// Computes one layer's part of a backward and returns its input gradients.
+  using layer_backward = std::function<std::vector<tensor>(int layer, run_context& context, std::vector<tensor>& dy,
+                                                           std::span<const tensor> saved)>;
+  std::vector<tensor> walk_back(backend& ops, const segment_call& call, layer_pass pass,
+                                std::vector<tensor> output_gradients, segment_activations activations,
+                                const layer_backward& run) const;
+  void add_gradients(backend& ops, int layer, std::vector<tensor> found, std::span<tensor> gradients) const;
   std::vector<tensor> zero_missing(backend& ops, const std::vector<value_id>& ids, std::vector<tensor> gradients,
                                    std::int64_t batch) const;
 

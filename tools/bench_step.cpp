@@ -113,7 +113,7 @@ void report_layers(backend& ops, training& run, int steps) {
   run.observe([&](const layer_observation& o) {
     const double seconds = thread_seconds() - last;
     last += seconds;
-    const auto [entry, is_new] = fastest.emplace(std::pair(o.layer, o.backward), seconds);
+    const auto [entry, is_new] = fastest.emplace(std::pair(o.layer, o.pass != layer_pass::forward), seconds);
     entry->second = std::min(entry->second, seconds);
   });
   double update = 1e9;

@@ -47,7 +47,7 @@ int byte_counter::owner_of(const tensor& t, int layer) {
 }
 
 void byte_counter::observe(const layer_observation& o) {
-  if (o.backward)
+  if (o.pass != layer_pass::forward)
     observe_backward(o);
   else
     observe_forward(o);

@@ -23,7 +23,7 @@
 namespace penstock::apps {
 
 /// Raised whenever a plug-in built before the change would misbehave.
-inline constexpr std::uint32_t plugin_abi = 3;
+inline constexpr std::uint32_t plugin_abi = 4;
 
 /// Mixes the sizes of the types that cross the border: headers or flags that change a layout change it.
 template <class... Types>
@@ -34,9 +34,9 @@ constexpr std::uint64_t layout_hash() {
 }
 inline constexpr std::uint64_t plugin_layouts =
     layout_hash<std::string, std::vector<int>, std::function<void()>, std::shared_ptr<int>, buffer, tensor, tensor_spec,
-                parameter_spec, state_spec, random_key, run_context, forward_result, backward_result, layer, backend,
-                conv2d_args, layer_gradients, model_layer, model_value, model, model_builder, model_options,
-                model_entry, plugin_layer, plugin_registry, layer_options>();
+                parameter_spec, state_spec, random_key, run_context, forward_result, backward_result,
+                backward_input_result, layer, backend, conv2d_args, layer_gradients, model_layer, model_value, model,
+                model_builder, model_options, model_entry, plugin_layer, plugin_registry, layer_options>();
 
 } // namespace penstock::apps
 

@@ -64,6 +64,15 @@ std::vector<tensor> plain_states(backend& ops, const layer_call& call) {
   return result;
 }
 
+backward_result backward_of(const layer_call& call, run_context& context, std::vector<tensor>& gradients,
+                            std::span<const tensor> weights, std::vector<tensor>& saved) {
+  if (!call.split_backward) return call.op->backward(context, gradients, weights, saved);
+  auto first = call.op->backward_input(context, gradients, weights, saved);
+  saved.clear(); // the weights' part must do with what it kept
+  gradients.clear();
+  return {std::move(first.input_gradients), call.op->backward_weight(context, weights, first.kept)};
+}
+
 layer_outcome run_on(backend& ops, const layer_call& call) {
   std::vector<tensor> inputs = activations(ops, call.inputs);
   std::vector<tensor> weights = formatted_weights(ops, call);
@@ -90,7 +99,7 @@ layer_outcome run_on(backend& ops, const layer_call& call) {
   outcome.saved = forward.saved.size();
   forward.outputs.clear();
   if (!gradients.empty()) {
-    const backward_result backward = call.op->backward(context, gradients, weights, forward.saved);
+    const backward_result backward = backward_of(call, context, gradients, weights, forward.saved);
     outcome.input_gradients = values_of(ops, backward.input_gradients);
     outcome.weight_gradients = values_of(ops, backward.weight_gradients);
   }

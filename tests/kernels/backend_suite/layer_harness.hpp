@@ -37,6 +37,7 @@ struct layer_call {
   bool update_state = true;
   std::vector<bool> need_input_gradient;
   bool need_weight_gradient = true;
+  bool split_backward = false; ///< the input's part, then the weights' part
   /// Keep other handles on inputs and gradients, so that nothing may be overwritten.
   bool shared_handles = false;
 };
