@@ -4,7 +4,7 @@
 #include "actors/core/metrics_core.hpp"
 #include "actors/core/optimizer_core.hpp"
 #include "actors/core/source_core.hpp"
-#include "actors/core/stage_core.hpp"
+#include "actors/core/worker_core.hpp"
 #include "actors/executor.hpp"
 #include "actors/messages.hpp"
 #include "actors/microbatch_loader.hpp"
@@ -84,7 +84,7 @@ struct tick_msg {};
 
 struct describe_wait_msg {}; ///< why does nothing move?
 
-/// To every owner: copies of what it has, at a drain. Each answers `reply_to` with one collected_msg.
+/// To every owner: copies of what it has, at a drain. Each answers `reply_to` with one collected_msg for each stage.
 struct collect_msg {
   copy_of what = copy_of::everything;
   std::shared_ptr<memory_pool> pool; ///< copies come from it

@@ -115,21 +115,23 @@ void coordinator_shell::carry_out_one(const begin_training_here& e) {
   // A replica that has no minibatch in this stretch speaks to its optimizer as soon as it begins.
   for (const auto& o : all_.optimizers)
     send(o, begin);
-  for (const auto& stage : all_.local_stages)
-    send(stage, begin);
+  for (const auto& worker : all_.local_workers)
+    send(worker, begin);
   send(all_.metrics, begin);
   if (incoming_) incoming_->open(e.run->number);
   send(all_.source, begin); // last: nothing is admitted before all know of the stretch
 }
 
 void coordinator_shell::carry_out_one(const begin_evaluation_here& e) {
-  for (auto& s : parts().stages) {
-    const auto i = static_cast<std::size_t>(s.index);
-    for (const int r : s.local)
-      caf::anon_send(all_.stages[i][static_cast<std::size_t>(r)],
-                     begin_evaluation_msg{e.stretch, evaluation_.states.at(i)});
-    send(all_.optimizers[i], lend_weights_msg{e.stretch});
-  }
+  for (int position = 0; position < parts().positions(); ++position)
+    for (const int r : parts().stages[static_cast<std::size_t>(position)].local) {
+      begin_evaluation_msg begin{e.stretch, {}};
+      for (const int stage : parts().stages_at(position))
+        begin.states.push_back(evaluation_.states.at(static_cast<std::size_t>(stage)));
+      caf::anon_send(all_.stages[static_cast<std::size_t>(position)][static_cast<std::size_t>(r)], std::move(begin));
+    }
+  for (const auto& optimizer : all_.optimizers)
+    send(optimizer, lend_weights_msg{e.stretch});
   const auto& o = context_->services.options;
   const auto loader = std::make_shared<microbatch_loader>(*evaluation_.data, evaluation_.batch, 1, o.seed, false);
   const auto batches = loader->plan().per_epoch();
@@ -140,8 +142,8 @@ void coordinator_shell::carry_out_one(const begin_evaluation_here& e) {
 
 void coordinator_shell::carry_out_one(const end_after_here& e) {
   if (e.is_shorter) {
-    for (const auto& stage : all_.local_stages)
-      send(stage, e.message);
+    for (const auto& worker : all_.local_workers)
+      send(worker, e.message);
     for (const auto& o : all_.optimizers)
       send(o, e.message);
     send(all_.metrics, e.message);
@@ -151,8 +153,8 @@ void coordinator_shell::carry_out_one(const end_after_here& e) {
 
 void coordinator_shell::carry_out_one(const ask_parts&) {
   send(all_.source, describe_wait_msg{});
-  for (const auto& stage : all_.local_stages)
-    send(stage, describe_wait_msg{});
+  for (const auto& worker : all_.local_workers)
+    send(worker, describe_wait_msg{});
   for (const auto& o : all_.optimizers)
     send(o, describe_wait_msg{});
 }
@@ -160,8 +162,8 @@ void coordinator_shell::carry_out_one(const ask_parts&) {
 void coordinator_shell::take(const collect_msg& m) {
   if (!failure_.empty()) return caf::anon_send(m.reply_to, failure_msg{"", failure_});
   reply_to_ = m.reply_to;
-  for (const auto& stage : all_.local_stages)
-    send(stage, m);
+  for (const auto& worker : all_.local_workers)
+    send(worker, m);
   for (const auto& o : all_.optimizers)
     send(o, m);
 }

@@ -72,7 +72,7 @@ private:
   context_ptr context_;
   stage_unit* unit_ = nullptr;
   std::string who_;
-  std::vector<stage_actor> replicas_;
+  std::vector<worker_actor> replicas_;
   caf::actor clipper_;
   stretch_ptr run_;
   std::shared_ptr<const bucket_plan> buckets_;
@@ -164,9 +164,9 @@ void optimizer_shell::carry_out_one(const compute_update_of& e) {
         job->end_ns = trace_recorder::now_ns();
         if (services.trace != nullptr) services.trace->record(record_of(*job, *unit));
       },
-      [job = e.job, replicas = replicas_, to = address()](std::exception_ptr failure) {
+      [job = e.job, stage = unit_->index, replicas = replicas_, to = address()](std::exception_ptr failure) {
         if (!failure) {
-          const weights_msg made{job->stretch, job->group + 1, std::move(job->made)};
+          const weights_msg made{job->stretch, stage, job->group + 1, std::move(job->made)};
           for (const auto& r : replicas)
             caf::anon_send(r, made);
         }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "actors/actor_context.hpp"
-#include "actors/stage_actor.hpp"
+#include "actors/worker_actor.hpp"
 
 namespace penstock::actors {
 
@@ -15,8 +15,8 @@ caf::actor spawn_optimizer(caf::actor_system& system, context_ptr context, int s
 
 /// Sent to the optimizer once.
 struct connect_optimizer_msg {
-  std::vector<stage_actor> replicas; ///< on this rank
-  caf::actor clipper;                ///< takes norm_msg
+  std::vector<worker_actor> replicas; ///< on this rank
+  caf::actor clipper;                 ///< takes norm_msg
 };
 
 } // namespace penstock::actors

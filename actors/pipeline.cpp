@@ -84,9 +84,10 @@ void initialise_stage(backend& ops, stage_unit& s, const run_options& options, c
   s.update_memory().reset_peak(); // plain copies made here are no version of the run
 }
 
-// All stages at once, each on its own cores.
+// All workers at once, each on its own cores.
 void initialise_stages(pipeline& p, const run_options& options) {
-  const auto local = std::count_if(p.stages.begin(), p.stages.end(), [](const auto& s) { return s.is_local(); });
+  const auto local =
+      std::count_if(p.stages.begin(), p.stages.begin() + p.positions(), [](const auto& s) { return s.is_local(); });
   const int share = usable_cores() / std::max(1, static_cast<int>(local));
   std::vector<std::future<void>> under_way;
   under_way.reserve(p.stages.size());
@@ -101,21 +102,23 @@ void initialise_stages(pipeline& p, const run_options& options) {
     stage.get();
 }
 
-int workers_on(const placement& where, int rank) {
+int workers_on(const placement& where, int rank, int chunks) {
   int workers = 0;
-  for (std::size_t s = 0; s < where.rank_of.size(); ++s)
+  for (std::size_t s = 0; s < where.rank_of.size() / static_cast<std::size_t>(chunks); ++s)
     workers += static_cast<int>(where.replicas_on(static_cast<int>(s), rank).size());
   return workers;
 }
 
+// `beside`: of a stage that the same worker hosts too; null for a worker's first.
 replica_unit open_replica(const run_options& options, const stage_unit& s, int replica, int threads,
-                          std::vector<int> cores) {
+                          core_dealer& dealer, stream* beside) {
   replica_unit unit;
   unit.memory = open_device({});
   std::string name("stage ");
   name += std::to_string(s.index);
   if (s.replicas.size() > 1) name += "." + std::to_string(replica);
-  unit.work = unit.memory->create_stream({name, threads, std::move(cores), options.reference_kernels});
+  unit.work = beside != nullptr ? unit.memory->create_stream_beside(*beside)
+                                : unit.memory->create_stream({name, threads, dealer.next(), options.reference_kernels});
   unit.states = initial_replica_states(*s.layers, unit.memory->memory());
   return unit;
 }
@@ -139,9 +142,11 @@ std::unique_ptr<pipeline> build_pipeline(const planner::execution_plan& plan, co
   p->loss = softmax_cross_entropy(options.label_smoothing);
   p->step = make_optimizer(options.optimizer);
   p->require_finite = options.stop_on_nonfinite;
+  p->chunks = plan.chunks;
   p->threads = plan.threads;
-  core_dealer dealer(options, p->threads, workers_on(p->where, rank));
+  core_dealer dealer(options, p->threads, workers_on(p->where, rank, p->chunks));
   const auto count = plan.stages.size();
+  const auto positions = count / static_cast<std::size_t>(plan.chunks);
   for (std::size_t i = 0; i < count; ++i) {
     stage_unit s;
     s.index = static_cast<int>(i);
@@ -152,8 +157,11 @@ std::unique_ptr<pipeline> build_pipeline(const planner::execution_plan& plan, co
     s.layers = std::make_shared<segment>(p->net, cuts[i], end);
     s.local = p->where.replicas_on(s.index, rank);
     s.replicas.resize(static_cast<std::size_t>(plan.stages[i].replicas));
-    for (const int r : s.local)
-      s.replicas[static_cast<std::size_t>(r)] = open_replica(options, s, r, p->threads, dealer.next());
+    for (const int r : s.local) {
+      const auto ru = static_cast<std::size_t>(r);
+      auto* beside = i < positions ? nullptr : p->stages[i % positions].replicas[ru].work.get();
+      s.replicas[ru] = open_replica(options, s, r, p->threads, dealer, beside);
+    }
     p->stages.push_back(std::move(s));
   }
   initialise_stages(*p, options);

@@ -21,9 +21,9 @@ namespace penstock::actors {
 /// On another rank: everything is empty.
 struct replica_unit {
   std::shared_ptr<device> memory; ///< a memory domain of its own, so that its bytes are counted apart
-  std::unique_ptr<stream> work;
-  std::vector<tensor> states;                            ///< BatchNorm statistics by segment::states(), for their owner
-  compute_times times;                                   ///< written on the stream
+  std::unique_ptr<stream> work;   ///< stages of one worker take turns
+  std::vector<tensor> states;     ///< BatchNorm statistics by segment::states(), for their owner
+  compute_times times;            ///< written on the stream
   std::function<void(const layer_observation&)> observe; ///< for profiles; else empty
 };
 
@@ -52,10 +52,20 @@ struct pipeline {
   std::vector<stage_unit> stages;
   std::unique_ptr<optimizer> step;
   softmax_cross_entropy loss;
+  int chunks = 1; ///< stages that each worker hosts
   int threads = 1;
   bool require_finite = true; ///< of what layers return
   placement where;
   int rank = 0;
+
+  /// Places for workers: position p hosts stages p, p + positions, ...
+  int positions() const { return static_cast<int>(stages.size()) / chunks; }
+  std::vector<int> stages_at(int position) const {
+    std::vector<int> hosted;
+    for (int s = position; s < static_cast<int>(stages.size()); s += positions())
+      hosted.push_back(s);
+    return hosted;
+  }
 };
 
 /// Opens devices and streams of a settled plan (pinned when options.pin and there are cores enough), allocates weights

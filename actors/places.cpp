@@ -3,8 +3,9 @@
 
 namespace penstock::actors {
 
-stage_place place_of(const pipeline& p, const stage_unit& s, int replica, const run_options& options,
-                     std::int64_t source_credit) {
+namespace {
+
+stage_place stage_place_of(const pipeline& p, const stage_unit& s, int replica, const run_options& options) {
   return {.stage = s.index,
           .replica = replica,
           .replicas = static_cast<int>(s.replicas.size()),
@@ -14,8 +15,21 @@ stage_place place_of(const pipeline& p, const stage_unit& s, int replica, const 
           .sends_buckets = p.where.hosts(s.index).size() > 1,
           .stops_on_nonfinite = options.stop_on_nonfinite,
           .seed = options.seed,
-          .source_credit = source_credit,
           .layers = s.layers};
+}
+
+} // namespace
+
+worker_place place_of(const pipeline& p, const planner::worker& w, const run_options& options,
+                      std::int64_t source_credit, std::int64_t plan_epoch) {
+  worker_place place{.plan_epoch = plan_epoch, .position = w.position, .replica = w.replica};
+  for (const int stage : p.stages_at(w.position)) {
+    auto one = stage_place_of(p, p.stages[static_cast<std::size_t>(stage)], w.replica, options);
+    one.plan_epoch = plan_epoch;
+    one.source_credit = source_credit;
+    place.stages.push_back(std::move(one));
+  }
+  return place;
 }
 
 coordinator_place place_of(const pipeline& p, const run_options& options) {
@@ -24,8 +38,8 @@ coordinator_place place_of(const pipeline& p, const run_options& options) {
   place.has_metrics = p.rank == 0;
   place.stages = p.stages.size();
   place.training_parts = (place.has_source ? 1 : 0) + (place.has_metrics ? 1 : 0);
-  for (const auto& s : p.stages)
-    if (s.is_local()) place.training_parts += s.local.size() + 1; // the replicas here and an optimizer
+  for (const auto& s : p.stages) // the workers here, and an optimizer a stage
+    if (s.is_local()) place.training_parts += 1 + (s.index < p.positions() ? s.local.size() : 0);
   place.clip_norm = options.clip_norm;
   place.stall_seconds = options.stall_seconds;
   return place;

@@ -2,14 +2,13 @@
 #pragma once
 
 #include "actors/core/coordinator_core.hpp"
-#include "actors/core/stage_core.hpp"
+#include "actors/core/worker_core.hpp"
 #include "actors/pipeline.hpp"
 
 namespace penstock::actors {
 
-/// Of the first plan epoch, unless the caller says otherwise.
-stage_place place_of(const pipeline& p, const stage_unit& s, int replica, const run_options& options,
-                     std::int64_t source_credit);
+worker_place place_of(const pipeline& p, const planner::worker& w, const run_options& options,
+                      std::int64_t source_credit, std::int64_t plan_epoch = 0);
 coordinator_place place_of(const pipeline& p, const run_options& options);
 
 } // namespace penstock::actors

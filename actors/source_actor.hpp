@@ -3,14 +3,14 @@
 #pragma once
 
 #include "actors/actor_context.hpp"
-#include "actors/stage_actor.hpp"
+#include "actors/worker_actor.hpp"
 
 namespace penstock::actors {
 
 /// Sent to the source once.
 struct connect_source_msg {
-  neighbour_side first;          ///< activations go there
-  std::vector<stage_actor> last; ///< labels go there
+  neighbour_side first;           ///< activations go there
+  std::vector<worker_actor> last; ///< labels go there
   std::function<int(const message_key&)> deal_last;
   std::vector<caf::actor> loaders;
 };

@@ -23,8 +23,8 @@ public:
   wired_actors wire() {
     check(dealing_.stages.size() == parts_.stages.size(), "the schedule has another number of stages");
     spawn_ends();
-    for (auto& s : parts_.stages)
-      spawn_stage_parts(s);
+    find_workers();
+    spawn_optimizers();
     find_optimizers();
     connect();
     return std::move(all_);
@@ -43,7 +43,10 @@ private:
     made_(made);
   }
   void spawn_ends();
-  void spawn_stage_parts(stage_unit& s);
+  void plan_all_buckets();
+  void spawn_worker_here(const planner::worker& w);
+  void find_workers();
+  void spawn_optimizers();
   void find_optimizers();
   neighbour_side side_of(int stage) const;
   neighbour_side layer_actor_side(const layer_actor_factory& factory, int stage, const neighbour_side& before,
@@ -58,6 +61,7 @@ private:
   gate* gate_;
   const std::function<void(const caf::actor&)>& made_;
   pipeline& parts_;
+  std::vector<std::shared_ptr<const bucket_plan>> buckets_; // by stage
   wired_actors all_;
 };
 
@@ -66,6 +70,7 @@ void wirer::spawn_ends() {
   if (const auto& first = parts_.stages.front(); first.is_local()) {
     all_.source = spawn_source(system_, context_,
                                {.plan_epoch = context_->services.plan_epoch,
+                                .last_stage = parts_.stages.back().index,
                                 .replicas = static_cast<int>(first.replicas.size()),
                                 .local = first.local,
                                 .ahead = 2 * loaders});
@@ -87,34 +92,64 @@ void wirer::spawn_ends() {
   }
 }
 
-// What a stage has learnt so far moves to its owners.
-void wirer::spawn_stage_parts(stage_unit& s) {
-  auto& replicas = all_.stages.emplace_back();
-  std::vector<stage_actor> local;
-  std::shared_ptr<const bucket_plan> buckets;
-  if (s.is_local() && parts_.where.hosts(s.index).size() > 1)
-    buckets = std::make_shared<const bucket_plan>(plan_buckets(*s.layers, s.owned.newest->tensors));
-  for (int r = 0; r < static_cast<int>(s.replicas.size()); ++r) {
-    const address here{address::part::replica, s.index, r};
-    if (!is_here(parts_.where.host(s.index, r))) {
-      replicas.push_back(caf::actor_cast<stage_actor>(link(parts_.where.host(s.index, r), here)));
+// Of stages whose replicas are on several ranks.
+void wirer::plan_all_buckets() {
+  buckets_.resize(parts_.stages.size());
+  for (const auto& s : parts_.stages)
+    if (s.is_local() && parts_.where.hosts(s.index).size() > 1)
+      buckets_[static_cast<std::size_t>(s.index)] =
+          std::make_shared<const bucket_plan>(plan_buckets(*s.layers, s.owned.newest->tensors));
+}
+
+// What a worker's stages have learnt so far moves to it.
+void wirer::spawn_worker_here(const planner::worker& w) {
+  auto place = place_of(parts_, w, context_->services.options, dealing_.source_credit(), context_->services.plan_epoch);
+  std::vector<hosted_stage> hosted;
+  for (const auto& s : place.stages) {
+    const auto i = static_cast<std::size_t>(s.stage);
+    auto& own = parts_.stages[i].replicas[static_cast<std::size_t>(w.replica)];
+    hosted.push_back({std::exchange(own.states, {}), buckets_[i]});
+  }
+  const auto stages = place.stages;
+  auto what = penstock::actors::name_of(place);
+  const auto made = spawn_worker(system_, context_, std::move(place), std::move(hosted));
+  all_.local_workers.push_back(caf::actor_cast<caf::actor>(made));
+  name(all_.local_workers.back(), std::move(what));
+  for (const auto& s : stages) {
+    const auto i = static_cast<std::size_t>(s.stage);
+    all_.stages[i].push_back(made);
+    admit({address::part::replica, s.stage, w.replica}, all_.local_workers.back(),
+          &parts_.stages[i].replicas[static_cast<std::size_t>(w.replica)].memory->memory());
+  }
+}
+
+void wirer::find_workers() {
+  plan_all_buckets();
+  all_.stages.resize(parts_.stages.size());
+  for (const auto& w : workers_of(dealing_)) {
+    if (is_here(parts_.where.host(w.position, w.replica))) {
+      spawn_worker_here(w);
       continue;
     }
-    auto& own = s.replicas[static_cast<std::size_t>(r)];
-    auto place = place_of(parts_, s, r, context_->services.options, dealing_.source_credit());
-    place.plan_epoch = context_->services.plan_epoch;
-    replicas.push_back(spawn_stage(system_, context_, place, std::exchange(own.states, {}), buckets));
-    local.push_back(replicas.back());
-    all_.local_stages.push_back(caf::actor_cast<caf::actor>(replicas.back()));
-    name(all_.local_stages.back(), penstock::actors::name_of(place));
-    admit(here, all_.local_stages.back(), &own.memory->memory());
+    for (const int stage : stages_at(dealing_, w.position))
+      all_.stages[static_cast<std::size_t>(stage)].push_back(caf::actor_cast<worker_actor>(
+          link(parts_.where.host(stage, w.replica), {address::part::replica, stage, w.replica})));
   }
-  all_.optimizers.emplace_back();
-  if (local.empty()) return;
-  all_.optimizers.back() = spawn_optimizer(system_, context_, s.index, std::exchange(s.owned, {}), buckets);
-  name(all_.optimizers.back(), "optimizer of stage " + std::to_string(s.index));
-  admit({address::part::optimizer, s.index, 0}, all_.optimizers.back());
-  caf::anon_send(all_.optimizers.back(), connect_optimizer_msg{local, all_.clipper});
+}
+
+void wirer::spawn_optimizers() {
+  for (auto& s : parts_.stages) {
+    const auto i = static_cast<std::size_t>(s.index);
+    auto& made = all_.optimizers.emplace_back();
+    if (!s.is_local()) continue;
+    made = spawn_optimizer(system_, context_, s.index, std::exchange(s.owned, {}), buckets_[i]);
+    name(made, "optimizer of stage " + std::to_string(s.index));
+    admit({address::part::optimizer, s.index, 0}, made);
+    std::vector<worker_actor> local;
+    for (const int r : s.local)
+      local.push_back(all_.stages[i][static_cast<std::size_t>(r)]);
+    caf::anon_send(made, connect_optimizer_msg{std::move(local), all_.clipper});
+  }
 }
 
 void wirer::find_optimizers() {
@@ -187,7 +222,7 @@ void wirer::connect() {
     for (const int r : s.local) {
       const auto i = static_cast<std::size_t>(s.index);
       caf::anon_send(all_.stages[i][static_cast<std::size_t>(r)],
-                     connect_stage_msg{left[i], right[i], from, first.deal, metrics, all_.optimizers[i]});
+                     connect_stage_msg{s.index, left[i], right[i], from, first.deal, metrics, all_.optimizers[i]});
     }
   if (all_.source)
     caf::anon_send(all_.source, connect_source_msg{first, all_.stages.back(), side_of(n - 1).deal, all_.loaders});
@@ -202,7 +237,7 @@ std::string wired_actors::name_of(const caf::actor_addr& who) const {
 
 std::vector<caf::actor> wired_actors::everyone() const {
   std::vector<caf::actor> all{source, metrics};
-  for (const auto* some : {&loaders, &optimizers, &local_stages, &layer_actors})
+  for (const auto* some : {&loaders, &optimizers, &local_workers, &layer_actors})
     all.insert(all.end(), some->begin(), some->end());
   std::erase_if(all, [](const caf::actor& a) { return !a; });
   return all;

@@ -11,8 +11,8 @@ namespace penstock::actors {
 
 /// The actors of a run as this rank sees them.
 struct wired_actors {
-  std::vector<std::vector<stage_actor>> stages; ///< by stage and replica; links where they are elsewhere
-  std::vector<caf::actor> local_stages;
+  std::vector<std::vector<worker_actor>> stages; ///< their workers by stage and replica; links where they are elsewhere
+  std::vector<caf::actor> local_workers;
   std::vector<caf::actor> optimizers;     ///< by stage; empty handles for stages that are elsewhere
   std::vector<caf::actor> all_optimizers; ///< on rank 0: of every rank
   std::vector<caf::actor> layer_actors;

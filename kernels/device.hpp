@@ -35,6 +35,9 @@ public:
   virtual memory_pool& memory() = 0;
   /// The stream keeps the device alive. Throws usage_error for a thread count below 1 or a core that does not exist.
   virtual std::unique_ptr<stream> create_stream(const stream_options& options) = 0;
+  /// A stream whose work takes its turn with that of another stream of the same kind of device, on its thread and cores
+  /// and with its options, but in this device's memory. Throws usage_error for a stream of another kind.
+  virtual std::unique_ptr<stream> create_stream_beside(stream& other) = 0;
 };
 
 /// Throws penstock::error when this build or machine has no such device ("[device] cuda:0 unavailable: ...").

@@ -125,16 +125,19 @@ std::int64_t dealing_period(const schedule& s) {
   return microbatches / std::gcd(microbatches, static_cast<std::int64_t>(s.microbatches));
 }
 
-int position_of(const schedule& /*s*/, int stage) {
-  return stage;
+int position_of(const schedule& s, int stage) {
+  return s.chunks == 1 ? stage : stage % positions_of(s);
 }
 
 int positions_of(const schedule& s) {
-  return static_cast<int>(s.stages.size());
+  return static_cast<int>(s.stages.size()) / s.chunks;
 }
 
-std::vector<int> stages_at(const schedule& /*s*/, int position) {
-  return {position};
+std::vector<int> stages_at(const schedule& s, int position) {
+  std::vector<int> stages;
+  for (int stage = position; stage < static_cast<int>(s.stages.size()); stage += positions_of(s))
+    stages.push_back(stage);
+  return stages;
 }
 
 std::vector<worker> workers_of(const schedule& s) {

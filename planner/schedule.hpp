@@ -56,6 +56,7 @@ struct schedule {
   std::int64_t minibatches = 0; ///< from this drain to the next
   int microbatches = 1;
   int window = 0;
+  int chunks = 1;              ///< v: stages that each worker position hosts
   bool synchronous = true;     ///< an update sees every gradient of its minibatch and nothing is stale
   bool stashes_weights = true; ///< false for pipedream-naive: backward's version differs from its forward's
   update_rule updates;
@@ -93,7 +94,8 @@ int replica_of(const schedule& s, int stage, std::int64_t minibatch, std::int32_
 /// Minibatches after which every stage deals to its replicas as before; 0 for more than a million micro-batches.
 std::int64_t dealing_period(const schedule& s);
 
-/// Where a stage runs, and the stages of one place in ascending order. Today every position hosts one stage.
+/// Where a stage runs, and the stages of one place in ascending order: of n positions, position p hosts stages p, p +
+/// n, p + 2n, ...
 int position_of(const schedule& s, int stage);
 int positions_of(const schedule& s);
 std::vector<int> stages_at(const schedule& s, int position);

@@ -20,6 +20,7 @@ struct message_key {
   std::int64_t minibatch = 0;   ///< global id
   std::int64_t since_drain = 0; ///< the same, counted from the last drain (tau); replicas are dealt by it
   std::int32_t microbatch = 0;
+  std::int32_t stage = 0; ///< whom an activation, a gradient or labels are for: a worker may host several
   phase mode = phase::training;
 };
 
@@ -72,6 +73,7 @@ using weights_ptr = std::shared_ptr<weight_set>;
 /// Optimizer to the replicas of its stage: a version can be read. The first of a stretch or of an evaluation is 0.
 struct weights_msg {
   std::int64_t stretch = 0;
+  int stage = 0;
   std::int64_t version = 0; ///< counted from the drain
   weights_ptr weights;
 };

@@ -26,7 +26,7 @@ optimizer_effects optimizer_core::on(const begin_training_msg& m) {
   factors_.clear();
   optimizer_effects out;
   take(reducer_->begin(run_->number), out);
-  out.emplace_back(send_weights{{run_->number, 0, owned_->newest}});
+  out.emplace_back(send_weights{{run_->number, place_.stage, 0, owned_->newest}});
   finish_when_done(out);
   return out;
 }
@@ -41,7 +41,7 @@ optimizer_effects optimizer_core::on(const end_after_msg& m) {
 
 optimizer_effects optimizer_core::on(const lend_weights_msg& m) {
   optimizer_effects out;
-  out.emplace_back(send_weights{{m.stretch, 0, owned_->newest}});
+  out.emplace_back(send_weights{{m.stretch, place_.stage, 0, owned_->newest}});
   return out;
 }
 

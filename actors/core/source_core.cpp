@@ -115,6 +115,7 @@ void source_core::pump(source_effects& out) {
     auto& data = found.mapped();
     admit_microbatch one{{key, 0, data.samples, {}},
                          {key, std::move(data.labels), data.samples, data.minibatch_samples}};
+    one.labels.key.stage = place_.last_stage;
     one.activation.tensors.push_back({"input", std::move(data.input)});
     out.emplace_back(std::move(one));
     load_ahead(out);

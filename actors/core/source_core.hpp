@@ -23,6 +23,7 @@ struct loaded_microbatch {
 /// dealt to those.
 struct source_place {
   std::int64_t plan_epoch = 0;
+  int last_stage = 0;     ///< takes the labels
   int replicas = 1;       ///< of stage 0, in all
   std::vector<int> local; ///< of them, on this rank
   std::int64_t ahead = 4; ///< micro-batches asked for before they can be admitted

@@ -1,4 +1,4 @@
-// What a stage replica does with a message, and what its schedule lets it do next.
+// What a stage makes of messages: work, and what is passed on of its results.
 #include "actors/core/stage_core.hpp"
 
 #include "kernels/check.hpp"
@@ -9,14 +9,8 @@
 
 namespace penstock::actors {
 
-std::string name_of(const stage_place& place) {
-  auto name = "stage " + std::to_string(place.stage);
-  if (place.replicas > 1) name += " replica " + std::to_string(place.replica);
-  return name;
-}
-
-stage_core::stage_core(stage_place place, std::vector<tensor> states)
-    : place_(std::move(place)), who_(name_of(place_)),
+stage_core::stage_core(stage_place place, const planner::worker_cursor& cursor, std::vector<tensor> states)
+    : place_(std::move(place)), who_(name_of(place_)), cursor_(cursor),
       states_(std::make_shared<std::vector<tensor>>(std::move(states))) {}
 
 // -- what comes in -------------------------------------------------------------
@@ -28,85 +22,63 @@ void stage_core::check_key(const message_key& k) const {
               ", stretch " + std::to_string(stretch_));
 }
 
-template <class Message>
-stage_effects stage_core::put(keyed_inbox<Message>& inbox, Message m, const char* what) {
+void stage_core::put(activation_msg m) {
   check_key(m.key);
-  inbox.put(std::move(m), bound(), what);
-  stage_effects out;
-  pump(out);
-  return out;
+  activations_.put(std::move(m), bound(), "activation");
 }
-
-stage_effects stage_core::on(activation_msg m) {
-  return put(activations_, std::move(m), "activation");
+void stage_core::put(gradient_msg m) {
+  check_key(m.key);
+  gradients_in_.put(std::move(m), bound(), "gradient");
 }
-stage_effects stage_core::on(gradient_msg m) {
-  return put(gradients_in_, std::move(m), "gradient");
-}
-stage_effects stage_core::on(labels_msg m) {
-  return put(labels_, std::move(m), "labels");
+void stage_core::put(labels_msg m) {
+  check_key(m.key);
+  labels_.put(std::move(m), bound(), "labels");
 }
 
 // The optimizer may have begun before this replica has.
-stage_effects stage_core::on(weights_msg m) {
-  stage_effects out;
-  if (m.stretch != stretch_ || (!run_ && !evaluates_)) {
+bool stage_core::take(weights_msg m) {
+  if (m.stretch != stretch_ || !has_begun_) {
     early_.push_back(std::move(m));
-    return out;
+    return false;
   }
-  take(std::move(m));
-  pump(out);
-  return out;
+  adopt(std::move(m));
+  return true;
 }
 
-void stage_core::take(weights_msg m) {
+void stage_core::adopt(weights_msg m) {
   first_version_ = m.weights->version - m.version;
   versions_[m.version] = std::move(m.weights);
   if (run_) drop_versions();
+}
+
+void stage_core::adopt_early() {
+  for (auto& w : std::exchange(early_, {}))
+    if (w.stretch == stretch_) adopt(std::move(w));
 }
 
 void stage_core::restart(std::int64_t stretch, phase mode) {
   activations_.restart(mode, "activation");
   gradients_in_.restart(mode, "gradient");
   labels_.restart(mode, "labels");
-  check(records_.empty() && computing_ == 0, "a stretch began before the one before was over");
+  check(records_.empty(), "a stretch began before the one before was over");
   stretch_ = stretch;
-  evaluates_ = mode == phase::evaluation;
+  has_begun_ = true;
+  run_.reset();
   evaluation_states_.reset();
   versions_.clear();
   gradients_.clear();
 }
 
-stage_effects stage_core::on(const begin_training_msg& m) {
-  restart(m.run->number, phase::training);
-  run_ = m.run;
-  cursor_ = planner::worker_cursor(run_->schedule, {place_.stage, place_.replica});
-  is_done_ = false;
-  for (auto& w : std::exchange(early_, {}))
-    if (w.stretch == stretch_) take(std::move(w));
-  stage_effects out;
-  pump(out);
-  return out;
+void stage_core::begin_training(const stretch_ptr& run) {
+  restart(run->number, phase::training);
+  run_ = run;
+  adopt_early();
 }
 
-stage_effects stage_core::on(const end_after_msg& m) {
-  stage_effects out;
-  if (!run_ || m.stretch != stretch_) return out; // an evaluation is cut at its source
-  cursor_.end_after(m.minibatches);
-  drop_versions();
-  pump(out);
-  return out;
-}
-
-stage_effects stage_core::on(begin_evaluation_msg m) {
-  restart(m.stretch, phase::evaluation);
-  run_.reset();
-  evaluation_states_ = std::make_shared<std::vector<tensor>>(std::move(m.states));
-  for (auto& w : std::exchange(early_, {}))
-    if (w.stretch == stretch_) take(std::move(w));
-  stage_effects out;
-  pump(out);
-  return out;
+void stage_core::begin_evaluation(std::int64_t stretch, std::vector<tensor> states) {
+  restart(stretch, phase::evaluation);
+  evaluation_states_ = std::make_shared<std::vector<tensor>>(std::move(states));
+  adopt_early();
 }
 
 bool stage_core::has_input(const planner::action& a) const {
@@ -118,49 +90,15 @@ bool stage_core::has_gradient(const planner::action& a) const {
   return place_.is_last ? records_.contains({a.minibatch, a.microbatch}) : gradients_in_.has(a.minibatch, a.microbatch);
 }
 
-bool stage_core::has_version(int, std::int64_t version) const {
-  return versions_.contains(version);
-}
-
-// -- what happens next -----------------------------------------------------------
-
-void stage_core::pump(stage_effects& out) {
-  if (evaluates_)
-    pump_evaluation(out);
-  else if (run_)
-    pump_training(out);
-}
-
-void stage_core::pump_training(stage_effects& out) {
-  while (computing_ < computed_ahead) {
-    const auto a = cursor_.next(*this);
-    if (!a) break;
-    // A gradient may leave only when the work that adds to it is done.
-    if (a->kind == planner::action_kind::update && computing_ > 0) return;
-    cursor_.begin(*a);
-    begin(*a, out);
-    drop_versions();
-  }
-  if (computing_ > 0 || is_done_ || !cursor_.finished()) return;
-  is_done_ = true;
-  out.emplace_back(part_is_done{});
-}
-
-void stage_core::begin(const planner::action& a, stage_effects& out) {
-  if (a.kind == planner::action_kind::forward)
-    begin_forward(a, out);
-  else if (a.kind == planner::action_kind::backward)
-    begin_backward(a, out);
-  else
-    contribute(a, out);
-}
+// -- its work --------------------------------------------------------------------
 
 message_key stage_core::key_of(const planner::action& a) const {
   return {.plan_epoch = place_.plan_epoch,
           .stretch = stretch_,
           .minibatch = run_->first_minibatch + a.minibatch,
           .since_drain = a.minibatch,
-          .microbatch = a.microbatch};
+          .microbatch = a.microbatch,
+          .stage = place_.stage};
 }
 
 bool stage_core::keeps_versions_for_backward() const {
@@ -168,7 +106,7 @@ bool stage_core::keeps_versions_for_backward() const {
   return run_->schedule.stashes_weights || place_.recomputes;
 }
 
-void stage_core::begin_forward(const planner::action& a, stage_effects& out) {
+std::shared_ptr<stage_job> stage_core::begin_forward(const planner::action& a) {
   auto m = activations_.take(a.minibatch, a.microbatch);
   auto job = std::make_shared<stage_job>();
   job->what = stage_job::kind::forward;
@@ -192,10 +130,10 @@ void stage_core::begin_forward(const planner::action& a, stage_effects& out) {
   job->version = job->record->weights->version;
   job->lets_go_of_weights = !keeps_versions_for_backward();
   records_[{a.minibatch, a.microbatch}] = {job->record, a.version};
-  hand_over(std::move(job), out);
+  return job;
 }
 
-void stage_core::begin_backward(const planner::action& a, stage_effects& out) {
+std::shared_ptr<stage_job> stage_core::begin_backward(const planner::action& a) {
   auto job = std::make_shared<stage_job>();
   job->what = stage_job::kind::backward;
   job->key = key_of(a);
@@ -216,12 +154,10 @@ void stage_core::begin_backward(const planner::action& a, stage_effects& out) {
   if (!sum) sum = std::make_shared<std::vector<tensor>>(place_.layers->parameters().size());
   job->gradients = sum;
   if (place_.sends_buckets && !cursor_.has_backward_for(place_.stage, group)) job->completes_group = group;
-  hand_over(std::move(job), out);
+  return job;
 }
 
-// Hands the gradients over. They are complete: nothing is being computed, and all backwards before this update are
-// done.
-void stage_core::contribute(const planner::action& a, stage_effects& out) {
+give_gradients stage_core::contribute(const planner::action& a) {
   gradient_share_msg share{.stretch = stretch_, .group = a.minibatch, .replica = place_.replica};
   if (auto found = gradients_.extract(a.minibatch)) {
     share.minibatches = 1;
@@ -231,38 +167,30 @@ void stage_core::contribute(const planner::action& a, stage_effects& out) {
   }
   drop_versions();
   share.holds_from = holds_from();
-  out.emplace_back(give_gradients{std::move(share)});
+  return {place_.stage, std::move(share)};
 }
 
-void stage_core::hand_over(std::shared_ptr<stage_job> job, stage_effects& out) {
-  ++computing_;
-  out.emplace_back(compute{std::move(job)});
-}
-
-void stage_core::pump_evaluation(stage_effects& out) {
+std::shared_ptr<stage_job> stage_core::next_evaluation() {
   const auto weights = versions_.find(0);
-  while (weights != versions_.end() && computing_ < computed_ahead) {
-    const auto ready =
-        activations_.find_if([&](const key& k) { return has_input({.minibatch = k.first, .microbatch = k.second}); });
-    if (!ready) return;
-    auto m = activations_.take(ready->first, ready->second);
-    auto job = std::make_shared<stage_job>();
-    job->what = stage_job::kind::evaluate;
-    job->key = m.key;
-    job->samples = m.samples;
-    job->states = evaluation_states_;
-    job->inputs =
-        in_model_order(place_.layers->whole(), place_.layers->inputs(), std::move(m.tensors), m.samples, false);
-    if (place_.is_last) job->labels = labels_.take(ready->first, ready->second).labels;
-    job->weights = weights->second;
-    job->version = job->weights->version;
-    hand_over(std::move(job), out);
-  }
+  if (weights == versions_.end()) return nullptr;
+  const auto ready =
+      activations_.find_if([&](const key& k) { return has_input({.minibatch = k.first, .microbatch = k.second}); });
+  if (!ready) return nullptr;
+  auto m = activations_.take(ready->first, ready->second);
+  auto job = std::make_shared<stage_job>();
+  job->what = stage_job::kind::evaluate;
+  job->key = m.key;
+  job->samples = m.samples;
+  job->states = evaluation_states_;
+  job->inputs = in_model_order(place_.layers->whole(), place_.layers->inputs(), std::move(m.tensors), m.samples, false);
+  if (place_.is_last) job->labels = labels_.take(ready->first, ready->second).labels;
+  job->weights = weights->second;
+  job->version = job->weights->version;
+  return job;
 }
 
 // -- versions ----------------------------------------------------------------------
 
-// Versions that no later action looks up are let go; what a forward captured stays with its record.
 void stage_core::drop_versions() {
   const auto oldest = cursor_.oldest_needed(place_.stage);
   if (!oldest)
@@ -281,27 +209,26 @@ std::int64_t stage_core::holds_from() const {
 
 // -- results ------------------------------------------------------------------------
 
-// First the stream gets its next work, then results are passed on.
-stage_effects stage_core::completed(stage_job& job) {
-  check(computing_ > 0, "a job came back that was not handed over");
-  --computing_;
-  stage_effects out;
-  pump(out);
+void stage_core::finish(stage_job& job, worker_effects& out) const {
   if (job.what == stage_job::kind::backward)
     finish_backward(job, out);
   else
     finish_forward(job, out);
-  return out;
+}
+
+message_key stage_core::for_stage(message_key key, int stage) {
+  key.stage = stage;
+  return key;
 }
 
 activation_msg stage_core::activation_of(stage_job& job) const {
-  activation_msg m{job.key, job.version, job.samples, {}};
+  activation_msg m{for_stage(job.key, place_.stage + 1), job.version, job.samples, {}};
   m.tensors = with_names(place_.layers->whole(), place_.layers->outputs(), std::move(job.outputs));
   return m;
 }
 
 // Of an evaluation too; there the last stage gives the credit back.
-void stage_core::finish_forward(stage_job& job, stage_effects& out) const {
+void stage_core::finish_forward(stage_job& job, worker_effects& out) const {
   if (!place_.is_last) {
     out.emplace_back(send_activation{activation_of(job)});
     return;
@@ -315,46 +242,14 @@ void stage_core::finish_forward(stage_job& job, stage_effects& out) const {
   if (!trains) out.emplace_back(return_credit{{job.key}});
 }
 
-void stage_core::finish_backward(stage_job& job, stage_effects& out) const {
+void stage_core::finish_backward(stage_job& job, worker_effects& out) const {
   if (place_.is_first) {
     out.emplace_back(return_credit{{job.key}});
     return;
   }
-  gradient_msg m{job.key, job.version, {}};
+  gradient_msg m{for_stage(job.key, place_.stage - 1), job.version, {}};
   m.tensors = with_names(place_.layers->whole(), place_.layers->inputs(), std::move(job.outputs));
   out.emplace_back(send_gradient{std::move(m)});
-}
-
-// -- the stall watchdog and the trace --------------------------------------------------
-
-std::optional<planner::blocked_action> stage_core::waits_for() const {
-  if (computing_ > 0 || evaluates_ || !run_ || cursor_.finished()) return {};
-  planner::blocked_action blocked;
-  if (cursor_.next(*this, &blocked)) return {};
-  return blocked;
-}
-
-std::string stage_core::describe_wait() const {
-  if (computing_ > 0) return who_ + " is computing";
-  if (evaluates_) return who_ + " waits for something to evaluate";
-  if (!run_ || cursor_.finished()) return who_ + " has finished its list";
-  const auto blocked = waits_for();
-  if (!blocked) return who_ + " is about to run";
-  const auto text = who_ + " cannot run the " + planner::describe(blocked->what) + ": ";
-  const auto neighbour = [](int stage) {
-    return stage < 0 ? std::string("the source") : "stage " + std::to_string(stage);
-  };
-  switch (blocked->why) {
-  case planner::block_reason::no_input:
-    return text + "it waits for the activation from " + neighbour(place_.stage - 1);
-  case planner::block_reason::no_gradient:
-    return text + "it waits for the gradient from " + neighbour(place_.stage + 1);
-  case planner::block_reason::no_version:
-    return text + "it waits for weight version " + std::to_string(first_version_ + blocked->what.version) +
-           " from its optimizer";
-  default:
-    return text + "its credit is used up, it waits for a gradient from " + neighbour(place_.stage + 1);
-  }
 }
 
 } // namespace penstock::actors

@@ -18,6 +18,9 @@ public:
   std::unique_ptr<stream> create_stream(const stream_options& options) override {
     return make_cpu_stream(shared_from_this(), options);
   }
+  std::unique_ptr<stream> create_stream_beside(stream& other) override {
+    return make_cpu_stream_beside(shared_from_this(), other);
+  }
 
 private:
   memory_pool pool_;

@@ -43,10 +43,10 @@ void pin_this_thread(const stream_options& options) {
     throw error("stream '" + options.name + "': cannot be pinned to its cores: " + std::strerror(failure));
 }
 
-class cpu_stream final : public stream {
+/// A thread that does what streams give it, one piece after another.
+class cpu_thread {
 public:
-  cpu_stream(std::shared_ptr<device> owner, const stream_options& options)
-      : owner_(std::move(owner)), options_(options) {
+  explicit cpu_thread(const stream_options& options) : options_(options) {
     std::promise<void> started;
     auto outcome = started.get_future();
     require_threads(1, "the thread of " + options.name);
@@ -58,8 +58,7 @@ public:
       throw;
     }
   }
-
-  ~cpu_stream() override {
+  ~cpu_thread() {
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
@@ -67,37 +66,54 @@ public:
     wake_.notify_one();
     thread_.join();
   }
+  cpu_thread(const cpu_thread&) = delete;
+  cpu_thread& operator=(const cpu_thread&) = delete;
 
-  void post(work job, completion done) override {
+  /// `ops` is there until the work is done.
+  void post(backend& ops, stream::work job, stream::completion done) {
+    put({.ops = &ops, .job = std::move(job), .done = std::move(done)});
+  }
+  /// Waits for what needs no backend; rethrows what it threw.
+  void run(std::function<void()> piece) {
+    std::promise<void> over;
+    put({.piece = std::move(piece), .done = [&over](std::exception_ptr failure) {
+           if (failure)
+             over.set_exception(std::move(failure));
+           else
+             over.set_value();
+         }});
+    over.get_future().get();
+  }
+  const stream_options& options() const { return options_; }
+
+private:
+  struct item {
+    backend* ops = nullptr;
+    stream::work job;
+    std::function<void()> piece; // where there is no job
+    stream::completion done;
+  };
+
+  void put(item next) {
     {
       const std::lock_guard lock(mutex_);
-      queue_.push_back({std::move(job), std::move(done)});
+      queue_.push_back(std::move(next));
     }
     wake_.notify_one();
   }
 
-  const stream_options& options() const override { return options_; }
-
-private:
-  struct item {
-    work job;
-    completion done;
-  };
-
   void main(std::promise<void>& started) {
-    std::unique_ptr<backend> ops;
     try {
       ::pthread_setname_np(::pthread_self(), options_.name.substr(0, 15).c_str());
       pin_this_thread(options_);
       set_compute_threads(options_.threads);
-      ops = options_.reference ? make_reference_backend(*owner_) : make_cpu_backend(*owner_);
     } catch (...) {
       started.set_exception(std::current_exception());
       return;
     }
     started.set_value();
     while (auto next = take())
-      run_one(*ops, *next);
+      run_one(*next);
   }
 
   std::optional<item> take() {
@@ -109,13 +125,16 @@ private:
     return next;
   }
 
-  static void run_one(backend& ops, item& next) {
+  static void run_one(item& next) {
     std::exception_ptr failure;
     {
-      const work job = std::move(next.job); // gone before the completion, and with it the tensors it held
+      const stream::work job = std::move(next.job); // gone before the completion, and with it the tensors it held
       next.job = nullptr;
       try {
-        job(ops);
+        if (job)
+          job(*next.ops);
+        else
+          next.piece();
       } catch (...) {
         failure = in_our_words(std::current_exception());
       }
@@ -123,7 +142,6 @@ private:
     if (next.done) next.done(failure);
   }
 
-  std::shared_ptr<device> owner_;
   stream_options options_;
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -132,11 +150,38 @@ private:
   std::thread thread_;
 };
 
+class cpu_stream final : public stream {
+public:
+  cpu_stream(std::shared_ptr<device> owner, std::shared_ptr<cpu_thread> thread)
+      : owner_(std::move(owner)), thread_(std::move(thread)) {
+    thread_->run(
+        [this] { ops_ = thread_->options().reference ? make_reference_backend(*owner_) : make_cpu_backend(*owner_); });
+  }
+  ~cpu_stream() override {
+    thread_->run([this] { ops_.reset(); });
+  }
+
+  void post(work job, completion done) override { thread_->post(*ops_, std::move(job), std::move(done)); }
+  const stream_options& options() const override { return thread_->options(); }
+  const std::shared_ptr<cpu_thread>& thread() const { return thread_; }
+
+private:
+  std::shared_ptr<device> owner_;
+  std::shared_ptr<cpu_thread> thread_;
+  std::unique_ptr<backend> ops_; // made, used and let go on the thread
+};
+
 } // namespace
 
 std::unique_ptr<stream> make_cpu_stream(std::shared_ptr<device> owner, const stream_options& options) {
   require_valid(options);
-  return std::make_unique<cpu_stream>(std::move(owner), options);
+  return std::make_unique<cpu_stream>(std::move(owner), std::make_shared<cpu_thread>(options));
+}
+
+std::unique_ptr<stream> make_cpu_stream_beside(std::shared_ptr<device> owner, stream& other) {
+  const auto* beside = dynamic_cast<const cpu_stream*>(&other);
+  if (beside == nullptr) throw usage_error("a stream beside '" + other.options().name + "': that is none of the CPU");
+  return std::make_unique<cpu_stream>(std::move(owner), beside->thread());
 }
 
 } // namespace penstock

@@ -103,10 +103,14 @@ std::vector<int> replicas_of(const execution_plan& p) {
   return replicas;
 }
 
+std::size_t positions_of(const execution_plan& p) {
+  return p.stages.size() / static_cast<std::size_t>(p.chunks);
+}
+
 std::int64_t workers_of(const execution_plan& p) {
   std::int64_t workers = 0;
-  for (const auto& stage : p.stages)
-    workers += stage.replicas;
+  for (std::size_t position = 0; position < positions_of(p); ++position)
+    workers += p.stages[position].replicas;
   return workers;
 }
 

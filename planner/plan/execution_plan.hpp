@@ -29,6 +29,7 @@ struct execution_plan {
   std::string schedule = "pipedream";
   int microbatches = 0; ///< M; 0: the schedule's own
   int window = 0;
+  int chunks = 1;                       ///< v: stages that each worker position hosts, p, p + n, p + 2n, ...
   int threads = 0;                      ///< compute threads of a worker; 0: not said
   int processes = 0;                    ///< that the ranks are of; with another number they are dealt anew; 0: not said
   std::vector<std::string> layer_order; ///< only where it is not the model's own
@@ -48,7 +49,9 @@ std::vector<int> cuts_of(const execution_plan& p, const std::vector<std::string>
 
 /// Replicas of each stage.
 std::vector<int> replicas_of(const execution_plan& p);
-/// Of all stages together.
+/// Places for workers: position p hosts stages p, p + positions, ...
+std::size_t positions_of(const execution_plan& p);
+/// Replicas of all positions together.
 std::int64_t workers_of(const execution_plan& p);
 
 /// What the plan asks of the schedule generator; stages that leave their credit to the schedule get its default.

@@ -99,8 +99,9 @@ private:
 
   // -- stages --------------------------------------------------------------------------
 
-  static std::string replica_name(int stage, int replica) {
-    return "stage " + std::to_string(stage) + "." + std::to_string(replica);
+  int positions() const { return stage_count() / case_.plan.plan->chunks; }
+  std::string worker_name(int stage, int replica) const {
+    return "worker " + std::to_string(stage % positions()) + "." + std::to_string(replica);
   }
 
   template <class Message>
@@ -108,12 +109,9 @@ private:
                   bool may_overtake) {
     const int to = where().host(stage, replica);
     auto& s = *sites_[static_cast<std::size_t>(to)];
-    send(from, to, replica_name(stage, replica), stretch,
-         {what + " to " + replica_name(stage, replica),
-          [this, &s, stage, replica, m] {
-            carry_out(s, stage, replica, s.stages.at({stage, replica})->on(m));
-          },
-          may_overtake});
+    send(from, to, worker_name(stage, replica), stretch,
+         {what + " for stage " + std::to_string(stage) + " to " + worker_name(stage, replica),
+          [this, &s, stage, replica, m] { carry_out(s, replica, s.worker(stage, replica).on(m)); }, may_overtake});
   }
 
   int deal(int stage, const message_key& k) const {
@@ -122,26 +120,26 @@ private:
     return planner::replica_of(case_.plan.dealing, stage, k.since_drain, k.microbatch);
   }
 
-  void carry_out(site& s, int stage, int replica, stage_effects effects) {
+  void carry_out(site& s, int replica, worker_effects effects) {
     for (auto& e : effects)
-      std::visit([&](auto& one) { carry_out_one(s, stage, replica, one); }, e);
+      std::visit([&](auto& one) { carry_out_one(s, replica, one); }, e);
   }
 
-  void carry_out_one(site& s, int stage, int replica, compute& e) {
+  void carry_out_one(site& s, int replica, compute& e) {
+    const int stage = e.job->key.stage;
     auto& unit = s.unit(stage);
     const auto work = [this, &s, &unit, stage, replica, job = e.job] {
       auto layer_done = job->completes_group < 0 ? std::function<void(int)>() : bucket_sender(s, *job, stage, replica);
       compute_job(*s.ops[stage], *s.parts, unit, unit.replicas[static_cast<std::size_t>(replica)], *job, layer_done);
       job->drop_inputs();
-      post(s.rank(), replica_name(stage, replica),
-           {"completion to " + replica_name(stage, replica), [this, &s, stage, replica, job] {
-              carry_out(s, stage, replica, s.stages.at({stage, replica})->completed(*job));
-            }});
+      post(s.rank(), worker_name(stage, replica),
+           {"completion to " + worker_name(stage, replica),
+            [this, &s, stage, replica, job] { carry_out(s, replica, s.worker(stage, replica).completed(*job)); }});
     };
-    post(s.rank(), "stream of " + replica_name(stage, replica),
+    post(s.rank(), "stream of " + worker_name(stage, replica),
          {std::string(e.job->what == stage_job::kind::backward ? "backward " : "forward ") +
-              std::to_string(e.job->key.minibatch) + "." + std::to_string(e.job->key.microbatch) + " on " +
-              replica_name(stage, replica),
+              std::to_string(e.job->key.minibatch) + "." + std::to_string(e.job->key.microbatch) + " of stage " +
+              std::to_string(stage) + " on " + worker_name(stage, replica),
           work});
   }
 
@@ -158,31 +156,29 @@ private:
     };
   }
 
-  void carry_out_one(site& s, int stage, int, send_activation& e) {
+  void carry_out_one(site& s, int, send_activation& e) {
     const auto& k = e.message.key;
-    const int to = deal(stage + 1, k);
-    to_replica(s.rank(), stage + 1, to, k.stretch, "activation", std::move(e.message), true);
+    const int to = deal(k.stage, k);
+    to_replica(s.rank(), k.stage, to, k.stretch, "activation", std::move(e.message), true);
   }
-  void carry_out_one(site& s, int stage, int, send_gradient& e) {
+  void carry_out_one(site& s, int, send_gradient& e) {
     const auto& k = e.message.key;
-    const int to = deal(stage - 1, k);
-    to_replica(s.rank(), stage - 1, to, k.stretch, "gradient", std::move(e.message), true);
+    const int to = deal(k.stage, k);
+    to_replica(s.rank(), k.stage, to, k.stretch, "gradient", std::move(e.message), true);
   }
-  void carry_out_one(site& s, int, int, send_loss& e) {
+  void carry_out_one(site& s, int, send_loss& e) {
     auto& first = *sites_.front();
     send(s.rank(), 0, "metrics", e.message.key.stretch,
          {"loss", [this, &first, m = e.message] { carry_out(first, first.metrics->on(m)); }, true});
   }
-  void carry_out_one(site& s, int, int, return_credit& e) {
+  void carry_out_one(site& s, int, return_credit& e) {
     const int to = where().host(0, deal(0, e.message.key));
     auto& owner = *sites_[static_cast<std::size_t>(to)];
     send(s.rank(), to, "source", e.message.key.stretch,
          {"credit", [this, &owner, m = e.message] { carry_out(owner, owner.source->on(m)); }, true});
   }
-  void carry_out_one(site& s, int stage, int, give_gradients& e) {
-    to_optimizer(s, stage, "gradients", std::move(e.share));
-  }
-  void carry_out_one(site& s, int, int, part_is_done&) { part_done(s); }
+  void carry_out_one(site& s, int, give_gradients& e) { to_optimizer(s, e.stage, "gradients", std::move(e.share)); }
+  void carry_out_one(site& s, int, part_is_done&) { part_done(s); }
 
   // -- optimizers ----------------------------------------------------------------------
 
@@ -194,7 +190,7 @@ private:
   }
   void on_update_stream(site& s, int stage, const std::string& what, std::function<void()> work) {
     const auto first = s.unit(stage).local.front();
-    post(s.rank(), "stream of " + replica_name(stage, first), {what + " of stage " + std::to_string(stage), work});
+    post(s.rank(), "stream of " + worker_name(stage, first), {what + " of stage " + std::to_string(stage), work});
   }
 
   void carry_out(site& s, int stage, optimizer_effects effects) {
@@ -247,7 +243,7 @@ private:
       job->gradients.clear();
       for (const int r : unit.local)
         to_replica(s.rank(), stage, r, job->stretch, "weights",
-                   weights_msg{job->stretch, job->group + 1, job->owned->newest}, false);
+                   weights_msg{job->stretch, stage, job->group + 1, job->owned->newest}, false);
       post(s.rank(), "optimizer " + std::to_string(stage),
            {"update done", [this, &s, stage, job] { carry_out(s, stage, s.optimizers.at(stage)->updated(*job)); }});
     });
@@ -308,7 +304,7 @@ private:
   void to_all_parts(site& s, const Message& m) {
     for (auto& [stage, o] : s.optimizers)
       to_optimizer(s, stage, "begin or end", m);
-    for (auto& [at, core] : s.stages)
+    for (auto& [at, core] : s.workers)
       to_replica(s.rank(), at.first, at.second, 0, "begin or end", m, false);
     if (s.metrics) post(s.rank(), "metrics", {"begin or end", [this, &s, m] { carry_out(s, s.metrics->on(m)); }});
   }
@@ -325,9 +321,12 @@ private:
   }
   void carry_out_one(site& s, const begin_evaluation_here& e) {
     const auto states = mean_states(s);
-    for (auto& [at, core] : s.stages)
-      to_replica(s.rank(), at.first, at.second, e.stretch, "evaluate",
-                 begin_evaluation_msg{e.stretch, states.at(static_cast<std::size_t>(at.first))}, false);
+    for (auto& [at, core] : s.workers) {
+      begin_evaluation_msg begin{e.stretch, {}};
+      for (const int stage : s.parts->stages_at(at.first))
+        begin.states.push_back(states.at(static_cast<std::size_t>(stage)));
+      to_replica(s.rank(), at.first, at.second, e.stretch, "evaluate", std::move(begin), false);
+    }
     for (auto& [stage, o] : s.optimizers)
       to_optimizer(s, stage, "lend", lend_weights_msg{e.stretch});
     const auto& o = case_.plan.options;
@@ -395,7 +394,7 @@ private:
         std::vector<tensor> replicas;
         for (int r = 0; r < static_cast<int>(unit.replicas.size()); ++r) {
           auto& host = *sites_[static_cast<std::size_t>(where().host(unit.index, r))];
-          replicas.push_back(host.stages.at({unit.index, r})->states()[i]);
+          replicas.push_back(host.worker(unit.index, r).stage(unit.index).states()[i]);
         }
         all[static_cast<std::size_t>(unit.index)].push_back(mean_of(replicas, pool_));
       }
@@ -450,7 +449,7 @@ private:
   std::string waits() const {
     std::string text;
     for (const auto& s : sites_) {
-      for (const auto& [at, core] : s->stages)
+      for (const auto& [at, core] : s->workers)
         text += core->describe_wait() + "; ";
       for (const auto& [stage, core] : s->optimizers)
         text += core->describe() + "; ";
@@ -466,7 +465,8 @@ private:
         const auto& unit = s->unit(stage);
         copies[stage].merge(copy_learnt(*s->ops[stage], *s->parts, unit, *o->owned(), copy_of::everything, "", pool_));
         for (const int r : unit.local)
-          copies[stage].merge(copy_states(unit, r, s->stages.at({stage, r})->states(), copy_of::everything, "", pool_));
+          copies[stage].merge(
+              copy_states(unit, r, s->worker(stage, r).stage(stage).states(), copy_of::everything, "", pool_));
       }
     auto alone = build_in_one_process(case_);
     return hash_of_all(*alone, std::move(copies));

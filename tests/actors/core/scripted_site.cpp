@@ -15,10 +15,14 @@ scripted_site::scripted_site(const scripted_case& what, int rank)
   const auto& first = parts->stages.front();
   auto place = place_of(*parts, what.plan.options);
   if (place.has_source)
-    source.emplace(source_place{.replicas = static_cast<int>(first.replicas.size()), .local = first.local, .ahead = 3});
+    source.emplace(source_place{.last_stage = parts->stages.back().index,
+                                .replicas = static_cast<int>(first.replicas.size()),
+                                .local = first.local,
+                                .ahead = 3});
   if (place.has_metrics) metrics.emplace();
   for (auto& s : parts->stages)
     if (s.is_local()) open_stage(what, s);
+  open_workers(what);
   coordinator.emplace(std::move(place));
 }
 
@@ -29,15 +33,22 @@ void scripted_site::open_stage(const scripted_case& what, stage_unit& s) {
   if (is_split)
     buckets[s.index] =
         std::make_shared<const bucket_plan>(plan_buckets(*s.layers, s.owned.newest->tensors, small_buckets));
-  for (const int r : s.local) {
-    const auto at = place_of(*parts, s, r, what.plan.options, what.plan.dealing.source_credit());
-    stages[{s.index, r}] = std::make_unique<stage_core>(at, std::move(s.replicas[static_cast<std::size_t>(r)].states));
-  }
   ops[s.index] = make_reference_backend(*s.first_local().memory);
   auto reducer = is_split ? make_rank_reducer(s.local, s.layers->parameters().size(), *buckets[s.index])
                           : make_local_reducer(static_cast<int>(s.replicas.size()));
   optimizers[s.index] = std::make_unique<optimizer_core>(optimizer_place{s.index, where.owner(s.index) == parts->rank},
                                                          what.plan.options, std::move(s.owned), std::move(reducer));
+}
+
+void scripted_site::open_workers(const scripted_case& what) {
+  for (int position = 0; position < parts->positions(); ++position)
+    for (const int r : unit(position).local) {
+      std::vector<std::vector<tensor>> states;
+      for (const int stage : parts->stages_at(position))
+        states.push_back(std::move(unit(stage).replicas[static_cast<std::size_t>(r)].states));
+      workers[{position, r}] = std::make_unique<worker_core>(
+          place_of(*parts, {position, r}, what.plan.options, what.plan.dealing.source_credit()), std::move(states));
+    }
 }
 
 // In replica order, as the transport sums.

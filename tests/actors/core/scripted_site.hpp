@@ -5,7 +5,7 @@
 #include "actors/core/metrics_core.hpp"
 #include "actors/core/optimizer_core.hpp"
 #include "actors/core/source_core.hpp"
-#include "actors/core/stage_core.hpp"
+#include "actors/core/worker_core.hpp"
 #include "actors/microbatch_loader.hpp"
 #include "tests/actors/core/scripted_run.hpp"
 
@@ -19,6 +19,7 @@ struct scripted_site {
   int rank() const { return parts->rank; }
   bool hosts(int stage) const { return optimizers.contains(stage); }
   actors::stage_unit& unit(int stage) const { return parts->stages[static_cast<std::size_t>(stage)]; }
+  actors::worker_core& worker(int stage, int replica) { return *workers.at({stage % parts->positions(), replica}); }
 
   /// Of what each rank brings, in replica order, as the transport sums.
   actors::reduced_msg sum_of(int stage, const std::map<int, actors::reduce_bucket>& bucket_of);
@@ -28,7 +29,7 @@ struct scripted_site {
   std::optional<actors::coordinator_core> coordinator;
   std::optional<actors::source_core> source;
   std::optional<actors::metrics_core> metrics;
-  std::map<std::pair<int, int>, std::unique_ptr<actors::stage_core>> stages; ///< by stage and replica
+  std::map<std::pair<int, int>, std::unique_ptr<actors::worker_core>> workers; ///< by position and replica
   std::map<int, std::unique_ptr<actors::optimizer_core>> optimizers;
   std::map<int, std::shared_ptr<const actors::bucket_plan>> buckets; ///< of stages on several ranks
   std::shared_ptr<actors::microbatch_loader> loader;                 ///< the one in use
@@ -45,6 +46,7 @@ struct scripted_site {
 
 private:
   void open_stage(const scripted_case& what, actors::stage_unit& s);
+  void open_workers(const scripted_case& what);
 };
 
 } // namespace penstock::testing

@@ -108,5 +108,37 @@ TEST(CudaDevice, IsReportedAsUnavailableInABuildWithoutIt) {
   }
 }
 
+TEST_F(CpuStream, BesideAnotherTakesTurnsWithItInItsOwnMemory) {
+  const auto other = open_device({});
+  const auto one = machine->create_stream({.name = "one", .threads = 1, .reference = true});
+  auto two = other->create_stream_beside(*one);
+  EXPECT_EQ(two->options().name, "one");
+  std::vector<int> order;
+  std::thread::id first, second;
+  tensor kept;
+  one->post(
+      [&](backend&) {
+        first = std::this_thread::get_id();
+        order.push_back(1);
+      },
+      {});
+  two->post(
+      [&](backend& ops) {
+        second = std::this_thread::get_id();
+        order.push_back(2);
+        kept = ops.allocate(dtype::f32, {256}, memory_use::scratch);
+      },
+      {});
+  one->run([&](backend&) { order.push_back(3); });
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
+  EXPECT_EQ(first, second);
+  EXPECT_GE(other->memory().usage().total_live_bytes, 1024);
+  EXPECT_EQ(machine->memory().usage().total_live_bytes, 0);
+  kept = {};
+  two.reset(); // the other goes on
+  one->run([&](backend&) { order.push_back(4); });
+  EXPECT_EQ(order.size(), 4U);
+}
+
 } // namespace
 } // namespace penstock
