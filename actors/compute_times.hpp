@@ -20,9 +20,10 @@ private:
 };
 
 struct compute_times {
-  duration_log forward;  ///< of a micro-batch
-  duration_log backward; ///< of a micro-batch, with its recomputation
-  duration_log update;   ///< first replica only
+  duration_log forward;                         ///< of a micro-batch
+  duration_log backward;                        ///< of a micro-batch, with its recomputation, where it is whole
+  duration_log backward_input, backward_weight; ///< the parts of one that is split, recomputation in the first
+  duration_log update;                          ///< first replica only
 
   /// Adds its own lifetime to a log.
   class watch {

@@ -67,28 +67,63 @@ stage_forward compute_forward(backend& ops, const pipeline& p, const stage_unit&
   return result;
 }
 
-std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
+namespace {
+
+// What a backward begins with, whole or split: the gradients of what the stage put out.
+std::vector<tensor> prepare_backward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
                                      std::span<tensor> states, std::vector<tensor> output_gradients,
-                                     const weight_set& weights, microbatch_record& record, std::span<tensor> gradients,
-                                     const std::function<void(int)>& layer_done) {
-  if (record.id.samples == 0) return std::vector<tensor>(s.layers->inputs().size());
-  const compute_times::watch timing(r.times.backward);
+                                     microbatch_record& record) {
   if (s.before_layer_actor) require_finite_messages(ops, p, s, "the gradient", s.layers->outputs(), output_gradients);
   if (s.recomputes) recompute(ops, p, s, r, states, record);
-  if (s.is_last) {
-    check(record.id.minibatch_samples > 0, "the loss needs the minibatch's sample count");
-    const auto scale = 1.0F / static_cast<float>(record.id.minibatch_samples);
-    output_gradients.clear();
-    output_gradients.push_back(p.loss.backward(ops, record.loss, scale));
-    record.loss = {};
-  }
+  if (!s.is_last) return output_gradients;
+  check(record.id.minibatch_samples > 0, "the loss needs the minibatch's sample count");
+  const auto scale = 1.0F / static_cast<float>(record.id.minibatch_samples);
+  output_gradients.clear();
+  output_gradients.push_back(p.loss.backward(ops, record.loss, scale));
+  record.loss = {};
+  return output_gradients;
+}
+
+segment_call telling_call(const pipeline& p, const microbatch_record& record, replica_unit& r,
+                          const std::function<void(int)>& layer_done) {
   auto call = training_call(p, record.id, r);
   if (layer_done)
     call.observe = [&](const layer_observation& o) {
       if (r.observe) r.observe(o);
       layer_done(o.layer);
     };
-  return s.layers->backward(ops, call, std::move(output_gradients), weights.tensors, std::move(record.activations),
+  return call;
+}
+
+} // namespace
+
+std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
+                                     std::span<tensor> states, std::vector<tensor> output_gradients,
+                                     const weight_set& weights, microbatch_record& record, std::span<tensor> gradients,
+                                     const std::function<void(int)>& layer_done) {
+  if (record.id.samples == 0) return std::vector<tensor>(s.layers->inputs().size());
+  const compute_times::watch timing(r.times.backward);
+  output_gradients = prepare_backward(ops, p, s, r, states, std::move(output_gradients), record);
+  return s.layers->backward(ops, telling_call(p, record, r, layer_done), std::move(output_gradients), weights.tensors,
+                            std::move(record.activations), gradients);
+}
+
+std::vector<tensor> compute_backward_input(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
+                                           std::span<tensor> states, std::vector<tensor> output_gradients,
+                                           const weight_set& weights, microbatch_record& record) {
+  if (record.id.samples == 0) return std::vector<tensor>(s.layers->inputs().size());
+  const compute_times::watch timing(r.times.backward_input);
+  output_gradients = prepare_backward(ops, p, s, r, states, std::move(output_gradients), record);
+  return s.layers->backward_input(ops, training_call(p, record.id, r), std::move(output_gradients), weights.tensors,
+                                  std::move(record.activations), record.weight_work);
+}
+
+void compute_backward_weight(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
+                             const weight_set& weights, microbatch_record& record, std::span<tensor> gradients,
+                             const std::function<void(int)>& layer_done) {
+  if (record.id.samples == 0) return;
+  const compute_times::watch timing(r.times.backward_weight);
+  s.layers->backward_weight(ops, telling_call(p, record, r, layer_done), weights.tensors, std::move(record.weight_work),
                             gradients);
 }
 
@@ -176,10 +211,19 @@ void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_op
 
 void compute_job(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r, stage_job& job,
                  const std::function<void(int)>& layer_done) {
-  if (job.what == stage_job::kind::backward) {
+  switch (job.what) {
+  case stage_job::kind::backward:
     job.outputs = compute_backward(ops, p, s, r, *job.states, std::move(job.inputs), *job.weights, *job.record,
                                    *job.gradients, layer_done);
     return;
+  case stage_job::kind::backward_input:
+    job.outputs = compute_backward_input(ops, p, s, r, *job.states, std::move(job.inputs), *job.weights, *job.record);
+    return;
+  case stage_job::kind::backward_weight:
+    return compute_backward_weight(ops, p, s, r, *job.weights, *job.record, *job.gradients, layer_done);
+  case stage_job::kind::forward:
+  case stage_job::kind::evaluate:
+    break;
   }
   auto result = job.what == stage_job::kind::forward
                     ? compute_forward(ops, p, s, r, *job.states, std::move(job.inputs), job.labels, *job.record)

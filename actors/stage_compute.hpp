@@ -26,6 +26,15 @@ std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stag
                                      const weight_set& weights, microbatch_record& record, std::span<tensor> gradients,
                                      const std::function<void(int)>& layer_done = {});
 
+/// The same in two parts: the input gradients, and what the record then keeps for the weights' part in place of its
+/// activations; then the weight gradients.
+std::vector<tensor> compute_backward_input(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
+                                           std::span<tensor> states, std::vector<tensor> output_gradients,
+                                           const weight_set& weights, microbatch_record& record);
+void compute_backward_weight(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
+                             const weight_set& weights, microbatch_record& record, std::span<tensor> gradients,
+                             const std::function<void(int)>& layer_done = {});
+
 /// Evaluation forward: given states, nothing kept.
 stage_forward compute_evaluation(backend& ops, const pipeline& p, const stage_unit& s, std::vector<tensor> inputs,
                                  const tensor& labels, const weight_set& weights, std::span<tensor> states);

@@ -85,7 +85,8 @@ stage_measures measure_stage(const stage_unit& s, const stage_weights& owned) {
     m.weight_bytes += static_cast<std::int64_t>(w.bytes());
   const auto& times = s.first_local().times;
   m.forward_seconds = times.forward.median_seconds();
-  m.backward_seconds = times.backward.median_seconds();
+  m.backward_seconds =
+      times.backward.median_seconds() + times.backward_input.median_seconds() + times.backward_weight.median_seconds();
   m.update_seconds = times.update.median_seconds();
   return m;
 }

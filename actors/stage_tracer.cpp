@@ -18,6 +18,22 @@ wait_reason reason_of(planner::block_reason why, bool replicated) {
   }
 }
 
+span_kind kind_of(stage_job::kind what) {
+  switch (what) {
+  case stage_job::kind::forward:
+    return span_kind::forward;
+  case stage_job::kind::backward:
+    return span_kind::backward;
+  case stage_job::kind::backward_input:
+    return span_kind::backward_input;
+  case stage_job::kind::backward_weight:
+    return span_kind::backward_weight;
+  case stage_job::kind::evaluate:
+    break;
+  }
+  return span_kind::evaluate;
+}
+
 } // namespace
 
 trace_record stage_tracer::record_of(span_kind kind) const {
@@ -73,9 +89,7 @@ void stage_tracer::sent(const message_key& key, std::int64_t bytes, int peer) {
 
 void stage_tracer::computed(const stage_job& job) {
   if (recorder_ == nullptr) return;
-  auto r = record_of(job.what == stage_job::kind::forward    ? span_kind::forward
-                     : job.what == stage_job::kind::backward ? span_kind::backward
-                                                             : span_kind::evaluate);
+  auto r = record_of(kind_of(job.what));
   r.begin_ns = job.begin_ns;
   r.end_ns = job.end_ns;
   r.minibatch = job.key.minibatch;

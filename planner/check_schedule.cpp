@@ -21,6 +21,9 @@ fault check_counts(const schedule& s) {
     if (s.stages[i].replicas < 1) return "stage " + std::to_string(i) + " has no replica";
     if (s.stages[i].credit < 1)
       return "stage " + std::to_string(i) + " has credit " + std::to_string(s.stages[i].credit) + ", wanted at least 1";
+    if (s.stages[i].delayed_weight_gradients < 0)
+      return "stage " + std::to_string(i) + " may delay " + std::to_string(s.stages[i].delayed_weight_gradients) +
+             " weight gradients, wanted at least 0";
   }
   return {};
 }

@@ -13,9 +13,9 @@ namespace penstock::planner {
 /// Plays the sequences in their exact order with the source's and stages' credits. Returns nothing when all is well,
 /// else one line with the first fault: an action that never becomes runnable (with the wait-for cycle), a credit
 /// exceeded, a micro-batch missing, twice or on the wrong replica of a stage, a backward before its forward or after
-/// the update that needs it, a version read that no update writes, that differs from the forward's (unless the schedule
-/// says so) or is older than the stage's readable versions, updates that differ between replicas. What it passes also
-/// runs under any window.
+/// the update that needs it, more weight gradients to come than the stage may delay, a version read that no update
+/// writes, that differs from the forward's (unless the schedule says so) or is older than the stage's readable
+/// versions, updates that differ between replicas. What it passes also runs under any window.
 ///
 /// A long run is proved by its period: the time does not depend on the minibatches where the pipeline settles into one,
 /// else it is linear in the actions. Throws std::invalid_argument for an unknown name.

@@ -22,6 +22,7 @@ stage_checker::fault stage_checker::check(int replica, const action& a) {
            count_of(schedule_.microbatches, "micro-batch");
   if (const auto owner = replica_of(schedule_, number_, a.minibatch, a.microbatch); owner != replica)
     return here(replica, a) + " belongs to replica " + std::to_string(owner);
+  if (auto f = check_delay(replica, a)) return f;
   return a.kind == action_kind::forward ? check_forward(replica, a) : check_backward(replica, a);
 }
 
@@ -33,6 +34,13 @@ stage_checker::progress stage_checker::progress_of(const replica_state& state, s
 stage_checker::fault stage_checker::check_version_is_written(int replica, const action& a) const {
   if (a.version >= 0 && a.version <= replicas_[static_cast<std::size_t>(replica)].updates) return {};
   return here(replica, a) + " reads version " + std::to_string(a.version) + ", which no update before it writes";
+}
+
+stage_checker::fault stage_checker::check_delay(int replica, const action& a) const {
+  const auto delayed = replicas_[static_cast<std::size_t>(replica)].delayed;
+  if (a.kind == action_kind::backward_weight || delayed <= stage_.delayed_weight_gradients) return {};
+  return here(replica, a) + " leaves " + count_of(delayed, "weight gradient") + " to come, wanted at most " +
+         std::to_string(stage_.delayed_weight_gradients);
 }
 
 stage_checker::fault stage_checker::check_forward(int replica, const action& a) {
@@ -62,6 +70,7 @@ stage_checker::fault stage_checker::check_backward(int replica, const action& a)
   state.microbatches.note(index(a), {is_done ? step::done : step::input_gradient, known.version});
   state.microbatches.settle([](const auto& p) { return p.reached == step::done; });
   if (ends_flight(a.kind)) --state.held;
+  if (a.kind != action_kind::backward) state.delayed += is_done ? -1 : 1;
   if (const auto group = update_of(schedule_, number_, a.minibatch); group < state.updates)
     return here(replica, a) + " comes after update " + std::to_string(group) + ", which needs its gradient";
   if (!schedule_.stashes_weights) return check_version_is_written(replica, a);
@@ -117,7 +126,8 @@ void stage_checker::append_state(std::int64_t origin, std::vector<std::int64_t>&
   const auto dealt = origin * schedule_.microbatches / stage_.replicas;
   for (const auto& state : replicas_) {
     const auto& held = state.microbatches;
-    numbers.insert(numbers.end(), {state.held, state.updates - updated, held.first() - dealt, held.size()});
+    numbers.insert(numbers.end(),
+                   {state.held, state.delayed, state.updates - updated, held.first() - dealt, held.size()});
     for (auto i = held.first(); i < held.first() + held.size(); ++i)
       numbers.insert(numbers.end(), {static_cast<std::int64_t>(held.at(i).reached), held.at(i).version - updated});
   }

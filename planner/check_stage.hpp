@@ -36,6 +36,7 @@ private:
   struct replica_state {
     sliding<progress> microbatches; // by the replica's own count
     std::int64_t held = 0;
+    std::int64_t delayed = 0; // weight gradients whose input gradient is there
     std::int64_t updates = 0;
   };
 
@@ -48,6 +49,7 @@ private:
   fault check_forward(int replica, const action& a);
   fault check_backward(int replica, const action& a);
   fault check_order(int replica, const action& a, step reached) const;
+  fault check_delay(int replica, const action& a) const;
   fault check_update(int replica, const action& a);
   fault check_version_is_written(int replica, const action& a) const;
 

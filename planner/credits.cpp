@@ -133,6 +133,8 @@ std::vector<std::int64_t> resolve_credits(const preset& p, const schedule_reques
   }
   if (p.credit == credit_default::one) return std::vector<std::int64_t>(replicas.size(), 1);
   if (p.credit == credit_default::tight) return credits_of_mode(request.in_flight.kind, replicas);
+  if (p.credit == credit_default::doubled)
+    return credits_of_mode(request.in_flight.kind == mode::standard ? mode::doubled : request.in_flight.kind, replicas);
   std::vector<std::int64_t> credits(replicas.size(), 1);
   if (request.in_flight.kind != mode::standard) credits = credits_of_mode(request.in_flight.kind, replicas);
   for (std::size_t s = 0; s < credits.size(); ++s)

@@ -54,7 +54,8 @@ std::string label(const timeline_span& s, std::size_t length) {
   const bool is_forward = s.kind == action_kind::forward;
   auto digits = std::to_string(s.minibatch);
   if (digits.size() >= length) digits = digits.substr(digits.size() - (length - 1));
-  const std::string arrows(length - digits.size(), is_forward ? '>' : '<');
+  const auto filler = is_forward ? '>' : s.kind == action_kind::backward_weight ? '=' : '<';
+  const std::string arrows(length - digits.size(), filler);
   return is_forward ? digits + arrows : arrows + digits;
 }
 
@@ -121,8 +122,10 @@ std::string draw_timeline(const std::vector<timeline_span>& spans, double from, 
     title.resize(margin, ' ');
     text += title + " |" + text_of(cells) + "|\n";
   }
-  return text + "time " + number(from) + " to " + number(to) +
-         "; 7> forward, <7 backward of minibatch 7, u update, . idle\n";
+  const bool is_split =
+      std::any_of(spans.begin(), spans.end(), [](const auto& s) { return s.kind == action_kind::backward_weight; });
+  return text + "time " + number(from) + " to " + number(to) + "; 7> forward, <7 backward of minibatch 7, " +
+         (is_split ? "=7 its weights' part, " : "") + "u update, . idle\n";
 }
 
 std::string draw_timeline(const std::vector<timeline_span>& spans, int width) {

@@ -1,6 +1,7 @@
 // Makes the order of every schedule: one greedy rule, steered by the preset's flags.
 #include "planner/generator.hpp"
 #include "planner/presets.hpp"
+#include "planner/split_backward_order.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -178,7 +179,10 @@ private:
 } // namespace
 
 std::unique_ptr<generator> make_generator(const schedule& s, const worker& w) {
-  return std::make_unique<greedy_order>(s, find_preset(s.name), stages_at(s, w.position).front(), w.replica);
+  const auto& p = find_preset(s.name);
+  const auto stage = stages_at(s, w.position).front();
+  if (p.splits_backward) return make_split_backward_order(s, stage, w.replica);
+  return std::make_unique<greedy_order>(s, p, stage, w.replica);
 }
 
 } // namespace penstock::planner

@@ -50,6 +50,15 @@ std::int64_t check_links(const std::vector<machine_link>& links) {
   return links.empty() ? most_devices : joined;
 }
 
+void check_weight_seconds(const machine_stage& stage, const std::string& name, int microbatches) {
+  const auto what = "weight_seconds of " + name;
+  check_list(what, stage.weight_seconds, microbatches);
+  const auto of = [](const std::vector<double>& values, std::size_t m) { return values[values.size() == 1 ? 0 : m]; };
+  for (std::size_t m = 0; m < std::max(stage.weight_seconds.size(), stage.backward_seconds.size()); ++m)
+    if (const auto part = of(stage.weight_seconds, m), whole = of(stage.backward_seconds, m); part > whole)
+      refuse(what, std::to_string(part), "at most the whole backward's " + std::to_string(whole));
+}
+
 void check_stage(const machine_stage& stage, const std::string& name, int replicas, int microbatches,
                  std::int64_t devices) {
   if (stage.devices.size() != static_cast<std::size_t>(replicas))
@@ -59,6 +68,8 @@ void check_stage(const machine_stage& stage, const std::string& name, int replic
     if (d < 0 || d >= devices) refuse("a device of " + name, std::to_string(d), "0 to " + std::to_string(devices - 1));
   check_list("forward_seconds of " + name, stage.forward_seconds, microbatches);
   check_list("backward_seconds of " + name, stage.backward_seconds, microbatches);
+  if (!stage.weight_seconds.empty()) check_weight_seconds(stage, name, microbatches);
+  if (!stage.delayed_bytes.empty()) check_list("delayed_bytes of " + name, stage.delayed_bytes, microbatches);
   check_list("output_bytes of " + name, stage.output_bytes, microbatches);
   check_list("kept_bytes of " + name, stage.kept_bytes, microbatches);
   check_list("workspace_bytes of " + name, stage.workspace_bytes, microbatches);

@@ -13,20 +13,25 @@ struct machine_stage {
   std::vector<int> devices; ///< one per replica; a device that two replicas share runs one action at a time
   std::vector<double> forward_seconds{1};
   std::vector<double> backward_seconds{2}; ///< recomputation included
-  double accumulate_seconds = 0;           ///< more, for a backward that adds to gradients of the same update
-  double update_seconds = 0;               ///< per update
-  std::vector<double> output_bytes{0};     ///< to the next stage; as many come back as gradients
-  double all_reduce_bytes = 0;             ///< per update, among the replicas; 0: nothing to do
-  bool all_reduce_overlaps = true;         ///< runs beside the update's last backwards; else after them
-  double activation_delay_s = 0;           ///< of every activation to the next stage, beside what the links take
-  double gradient_delay_s = 0;             ///< of every gradient to the previous stage
+  /// The part of backward_seconds that a split backward leaves for later; empty: half of them.
+  std::vector<double> weight_seconds;
+  double accumulate_seconds = 0;       ///< more, for a weight gradient that is added to others of the same update
+  double update_seconds = 0;           ///< per update
+  std::vector<double> output_bytes{0}; ///< to the next stage; as many come back as gradients
+  double all_reduce_bytes = 0;         ///< per update, among the replicas; 0: nothing to do
+  bool all_reduce_overlaps = true;     ///< runs beside the update's last backwards; else after them
+  double activation_delay_s = 0;       ///< of every activation to the next stage, beside what the links take
+  double gradient_delay_s = 0;         ///< of every gradient to the previous stage
 
   // memory of one replica, bytes
   double weight_bytes = 0; ///< of one version
   double gradient_bytes = 0;
   double optimizer_bytes = 0;
-  double state_bytes = 0;                 ///< whatever else stays
-  std::vector<double> kept_bytes{0};      ///< from a forward's begin to its backward's end
+  double state_bytes = 0;            ///< whatever else stays
+  std::vector<double> kept_bytes{0}; ///< from a forward's begin to its backward's end
+  /// From the end of a backward's input part to the end of its weights' part, in place of the kept bytes; empty: as
+  /// many.
+  std::vector<double> delayed_bytes;
   std::vector<double> workspace_bytes{0}; ///< while a forward runs, what it puts out included
   /// While a backward runs, at its worst moment; below 0 where kept bytes are gone, or gradients not yet there, by
   /// then. Empty: as workspace_bytes.
@@ -123,7 +128,8 @@ struct machine_run : simulation {
 ///
 /// Memory is counted for every replica as a worker of its own would hold it: weight versions that a forward in flight
 /// captured or a later one reads, and one more while an update writes it unless it may write in place; a gradient set
-/// from an update's first backward until the update ends; what a forward keeps until its backward ends; an output or
+/// from an update's first weight gradient until the update ends; what a forward keeps until its backward ends, or its
+/// input's part does, and then what the weights' part needs until that ends; an output or
 /// input gradient from the begin of what makes it until the neighbour has used it (by reference, or without links) or
 /// it has arrived there, where a copy lives until the neighbour has used it.
 ///

@@ -9,11 +9,21 @@ int machine_player::receiver_of(const action& a) const {
   return state_.lane_for(a.stage + (a.kind == action_kind::forward ? 1 : -1), a);
 }
 
+namespace {
+
+/// A stage may do whole what the one behind it does in two parts.
+bool takes(const action& receiver, const action& sender) {
+  if (sender.kind == action_kind::forward) return receiver.kind == action_kind::forward;
+  return ends_flight(receiver.kind);
+}
+
+} // namespace
+
 /// A receiver takes a message where its list wants it, and no earlier: receives are posted in order.
 bool machine_player::awaits(int lane, const action& a) const {
   const auto& state = lanes_[static_cast<std::size_t>(lane)];
   const auto& head = state_.head(lane);
-  return !state.is_busy && !devices_[static_cast<std::size_t>(state.device)].is_busy && head && head->kind == a.kind &&
+  return !state.is_busy && !devices_[static_cast<std::size_t>(state.device)].is_busy && head && takes(*head, a) &&
          head->minibatch == a.minibatch && head->microbatch == a.microbatch;
 }
 

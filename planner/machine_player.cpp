@@ -173,14 +173,22 @@ void machine_player::free_device(int number, int finished_lane) {
 
 // -- actions and messages ---------------------------------------------------------------
 
+double machine_player::backward_seconds_of(const action& a) const {
+  const auto& costs = costs_of(a.stage);
+  const auto whole = of_microbatch(costs.backward_seconds, a);
+  if (a.kind == action_kind::backward) return whole;
+  const auto weights = costs.weight_seconds.empty() ? whole / 2 : of_microbatch(costs.weight_seconds, a);
+  return a.kind == action_kind::backward_weight ? weights : whole - weights;
+}
+
 double machine_player::seconds_of(int lane, const action& a) const {
   const auto stage = a.stage;
   const auto& state = lanes_[static_cast<std::size_t>(lane)];
   const auto& costs = costs_of(stage);
   auto seconds = costs.update_seconds;
   if (a.kind == action_kind::forward) seconds = of_microbatch(costs.forward_seconds, a);
-  if (a.kind == action_kind::backward) {
-    seconds = of_microbatch(costs.backward_seconds, a);
+  if (a.kind != action_kind::forward && a.kind != action_kind::update) seconds = backward_seconds_of(a);
+  if (makes_weight_gradient(a.kind)) {
     if (state.shares[group_of(a)].is_begun) seconds += costs.accumulate_seconds;
   }
   if (options_.jitter > 0) seconds *= jitter_of(options_, stage, state_.replica(lane), a);
@@ -208,6 +216,7 @@ void machine_player::occupy(int lane, const action& a) {
     return;
   }
   hold_backward(lane, a);
+  if (!makes_weight_gradient(a.kind)) return;
   auto& done = state.shares[group_of(a)];
   if (!std::exchange(done.is_begun, true)) done.backwards_left = backwards_for(lane, a);
   if (--done.backwards_left == 0) join_update(lane, a, now_, end);
@@ -217,8 +226,8 @@ void machine_player::finish(int lane, const action& a) {
   auto& state = lane_of(lane);
   state.is_busy = false;
   let_go_after(lane, a);
-  if (a.kind == action_kind::backward) {
-    --state.in_flight;
+  if (ends_flight(a.kind)) --state.in_flight;
+  if (makes_weight_gradient(a.kind)) {
     if (a.stage == 0 && --unfinished_[static_cast<std::size_t>(a.minibatch)] == 0) done_.push_back(now_);
   }
   if (machine_.blocking_sends && has_receiver(a) && state.device != lane_of(receiver_of(a)).device) {
@@ -226,7 +235,7 @@ void machine_player::finish(int lane, const action& a) {
     state.unsent = a;
     return;
   }
-  send(lane, a);
+  if (a.kind != action_kind::backward_weight) send(lane, a);
   free_device(state.device, lane);
 }
 
@@ -235,9 +244,10 @@ bool machine_player::is_copied(int from_lane, int to_lane) const {
   return !links_.passes_references(links_.level_between(device(from_lane), device(to_lane)));
 }
 
-/// Else the result is the loss, or the source's credit.
+/// Else the result is the loss, the source's credit, or a weight gradient.
 bool machine_player::has_receiver(const action& a) const {
   const auto stage = a.stage;
+  if (a.kind == action_kind::backward_weight) return false;
   return a.kind == action_kind::forward ? !stages_[static_cast<std::size_t>(stage)].is_last : stage > 0;
 }
 
@@ -322,7 +332,7 @@ void machine_player::hold_forward(int lane, const action& a) {
 
 const std::vector<double>& machine_player::workspace_of(int stage, action_kind kind) const {
   const auto& costs = costs_of(stage);
-  const bool is_apart = kind == action_kind::backward && !costs.backward_workspace_bytes.empty();
+  const bool is_apart = kind != action_kind::forward && !costs.backward_workspace_bytes.empty();
   return is_apart ? costs.backward_workspace_bytes : costs.workspace_bytes;
 }
 
@@ -342,7 +352,8 @@ void machine_player::hold_backward(int lane, const action& a) {
     count_versions(stage, lane);
   }
   memory.add(memory_part::workspace, of_microbatch(workspace_of(stage, a.kind), a)); // first: it may be below 0
-  if (!lane_of(lane).shares[group_of(a)].is_begun) memory.add(memory_part::gradients, costs.gradient_bytes);
+  if (makes_weight_gradient(a.kind) && !lane_of(lane).shares[group_of(a)].is_begun)
+    memory.add(memory_part::gradients, costs.gradient_bytes);
 }
 
 /// What came in is used up: the copy here, or what the sender held for it.
@@ -362,15 +373,19 @@ void machine_player::let_go_after(int lane, const action& a) {
   auto& memory = lane_of(lane).memory;
   memory.remove(memory_part::workspace, of_microbatch(workspace_of(stage, a.kind), a));
   const bool is_forward = a.kind == action_kind::forward;
-  if (is_forward) {
+  const auto& delayed = costs.delayed_bytes.empty() ? costs.kept_bytes : costs.delayed_bytes;
+  if (a.kind == action_kind::backward_weight) {
+    memory.remove(memory_part::activations, of_microbatch(delayed, a));
+  } else if (is_forward) {
     if (stage > 0) let_go_input(lane, a);
   } else {
     memory.remove(memory_part::activations, of_microbatch(costs.kept_bytes, a));
     if (!stage_of(stage).is_last) let_go_input(lane, a);
+    if (a.kind == action_kind::backward_input) memory.add(memory_part::activations, of_microbatch(delayed, a));
   }
   if (has_receiver(a)) memory.add(memory_part::activations, held_by_sender(stage, a));
   // A stashing schedule's backward ends the forward's hold; else each pass had its own.
-  if (is_forward && schedule_.stashes_weights) return;
+  if (schedule_.stashes_weights && !makes_weight_gradient(a.kind)) return;
   ledger_of(stage, lane).release(a.version);
   count_versions(stage, lane);
 }

@@ -95,6 +95,7 @@ private:
   void occupy(int lane, const action& a);
   void finish(int lane, const action& a);
   bool has_receiver(const action& a) const;
+  double backward_seconds_of(const action& a) const;
   double start_message(int lane, const action& a);
   void send(int lane, const action& a);
   void deliver(int lane, const action& a);

@@ -25,7 +25,7 @@ enum class version_rule : std::uint8_t {
   newest_for_backward ///< pipedream-naive
 };
 
-enum class credit_default : std::uint8_t { one, tight, whole_minibatch };
+enum class credit_default : std::uint8_t { one, tight, doubled, whole_minibatch };
 
 struct preset {
   std::string_view name;
@@ -34,6 +34,7 @@ struct preset {
   update_unit unit = update_unit::minibatch;
   version_rule versions = version_rule::stashed;
   credit_default credit = credit_default::tight;
+  bool splits_backward = false; ///< weight gradients may come later than input gradients
 };
 
 /// In the order of DESIGN section 2's table.

@@ -105,6 +105,9 @@ schedule resolve_schedule(const schedule_request& request) {
   if (p.unit == update_unit::minibatch_after_next) s.microbatches = buffered_microbatches(s, request.microbatches);
   for (auto& stage : s.stages)
     stage.readable_versions = readable_versions(p, s, stage);
+  if (p.splits_backward)
+    for (auto& stage : s.stages)
+      stage.delayed_weight_gradients = (s.source_credit() + stage.replicas - 1) / stage.replicas - stage.credit;
   return s;
 }
 

@@ -2,6 +2,7 @@
 // the actions themselves, one after another, to the stage actors and to the simulator.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 namespace penstock::planner {
 
 enum class action_kind : std::uint8_t { forward, backward, backward_input, backward_weight, update };
+inline constexpr std::size_t action_kinds = 5;
 
 /// A pass over a replica's own share of a stage, done by its whole backward or by the part that the neighbour waits
 /// for.
@@ -43,6 +45,9 @@ struct stage_schedule {
   int replicas = 1;
   std::int64_t credit = 1;            ///< K_s: forwards a replica may hold without their backward
   std::int64_t readable_versions = 1; ///< DESIGN section 2's table, for K_s as used
+  /// backward_weights that may still be to come, after their backward_input, when anything but them begins: where the
+  /// backward is split ceil(K_0 R_0 / R_s) - K_s, which for the table's K_s is DESIGN section 2's bound; else 0.
+  std::int64_t delayed_weight_gradients = 0;
 };
 
 /// How one update is formed.

@@ -17,12 +17,17 @@ void check_times(const schedule& s, const std::vector<stage_times>& times) {
   if (times.size() != s.stages.size())
     throw std::invalid_argument("times are given for " + std::to_string(times.size()) + " stages, wanted " +
                                 std::to_string(s.stages.size()));
-  for (std::size_t i = 0; i < times.size(); ++i)
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    if (std::isnan(times[i].weight) || times[i].weight > times[i].backward)
+      throw std::invalid_argument("the weights' part of stage " + std::to_string(i) + "'s backward takes " +
+                                  std::to_string(times[i].weight) + ", wanted at most the whole, " +
+                                  std::to_string(times[i].backward));
     for (const auto t :
          {times[i].forward, times[i].backward, times[i].update, times[i].send_forward, times[i].send_backward})
       if (!std::isfinite(t) || t < 0)
         throw std::invalid_argument("a time of stage " + std::to_string(i) + " is " + std::to_string(t) +
                                     ", wanted a finite number of at least 0");
+  }
 }
 
 /// A device for every replica, and messages that take their time without holding anything.
@@ -35,6 +40,7 @@ machine machine_of(const schedule& s, const std::vector<stage_times>& times) {
       stage.devices.push_back(devices++);
     stage.forward_seconds = {times[i].forward};
     stage.backward_seconds = {times[i].backward};
+    if (times[i].weight >= 0) stage.weight_seconds = {times[i].weight};
     stage.update_seconds = times[i].update;
     stage.activation_delay_s = times[i].send_forward;
     stage.gradient_delay_s = times[i].send_backward;

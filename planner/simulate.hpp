@@ -12,6 +12,7 @@ struct stage_times {
   double update = 0;
   double send_forward = 0;  ///< latency of the activation to the next stage
   double send_backward = 0; ///< latency of the gradient to the previous stage
+  double weight = -1;       ///< the weights' part of the backward, for schedules that split it; below 0: half of it
 };
 
 struct simulated_span {

@@ -133,28 +133,35 @@ std::shared_ptr<stage_job> stage_core::begin_forward(const planner::action& a) {
   return job;
 }
 
+// Whole, or one of its parts: what a micro-batch left stays here until its weight gradients are asked for.
 std::shared_ptr<stage_job> stage_core::begin_backward(const planner::action& a) {
   auto job = std::make_shared<stage_job>();
-  job->what = stage_job::kind::backward;
+  job->what = a.kind == planner::action_kind::backward         ? stage_job::kind::backward
+              : a.kind == planner::action_kind::backward_input ? stage_job::kind::backward_input
+                                                               : stage_job::kind::backward_weight;
   job->key = key_of(a);
   job->states = states_;
   const auto held = records_.find({a.minibatch, a.microbatch});
-  job->record = std::move(held->second.record);
-  records_.erase(held);
+  job->record = held->second.record;
+  if (planner::makes_weight_gradient(a.kind)) records_.erase(held);
   job->samples = job->record->id.samples;
   job->weights = run_->schedule.stashes_weights ? job->record->weights : versions_.at(a.version);
   job->version = job->weights->version;
-  if (!place_.is_last) {
+  if (!place_.is_last && planner::ends_flight(a.kind)) {
     auto m = gradients_in_.take(a.minibatch, a.microbatch);
     job->inputs =
         in_model_order(place_.layers->whole(), place_.layers->outputs(), std::move(m.tensors), job->samples, true);
   }
+  if (planner::makes_weight_gradient(a.kind)) add_to_update(a, *job);
+  return job;
+}
+
+void stage_core::add_to_update(const planner::action& a, stage_job& job) {
   const auto group = planner::update_of(run_->schedule, place_.stage, a.minibatch);
   auto& sum = gradients_[group];
   if (!sum) sum = std::make_shared<std::vector<tensor>>(place_.layers->parameters().size());
-  job->gradients = sum;
-  if (place_.sends_buckets && !cursor_.has_backward_for(place_.stage, group)) job->completes_group = group;
-  return job;
+  job.gradients = sum;
+  if (place_.sends_buckets && !cursor_.has_backward_for(place_.stage, group)) job.completes_group = group;
 }
 
 give_gradients stage_core::contribute(const planner::action& a) {
@@ -210,9 +217,9 @@ std::int64_t stage_core::holds_from() const {
 // -- results ------------------------------------------------------------------------
 
 void stage_core::finish(stage_job& job, worker_effects& out) const {
-  if (job.what == stage_job::kind::backward)
+  if (job.what == stage_job::kind::backward || job.what == stage_job::kind::backward_input)
     finish_backward(job, out);
-  else
+  else if (job.what != stage_job::kind::backward_weight)
     finish_forward(job, out);
 }
 

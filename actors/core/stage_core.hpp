@@ -57,6 +57,7 @@ private:
 
   void check_key(const message_key& k) const;
   void restart(std::int64_t stretch, phase mode);
+  void add_to_update(const planner::action& a, stage_job& job);
   void adopt(weights_msg m);
   void adopt_early();
   void finish_forward(stage_job& job, worker_effects& out) const;
@@ -79,8 +80,8 @@ private:
   keyed_inbox<gradient_msg> gradients_in_;
   keyed_inbox<labels_msg> labels_;
   struct in_flight {
-    std::shared_ptr<microbatch_record> record;
-    std::int64_t version = 0; // captured, counted from the drain
+    std::shared_ptr<microbatch_record> record; // until all of its backward has begun
+    std::int64_t version = 0;                  // captured, counted from the drain
   };
   std::map<key, in_flight> records_;
   std::map<std::int64_t, weights_ptr> versions_;                           // by version since the drain

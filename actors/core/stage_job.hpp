@@ -20,6 +20,7 @@ struct microbatch_record {
   microbatch_id id;
   weights_ptr weights; ///< the version that the forward used
   segment_activations activations;
+  segment_weight_work weight_work;           ///< instead of them, between the two parts of a split backward
   std::vector<tensor> inputs;                ///< instead of activations where the stage recomputes
   softmax_cross_entropy::forward_value loss; ///< last stage
 };
@@ -27,7 +28,7 @@ struct microbatch_record {
 /// The core fills in what is read; whoever computes fills in the results and hands the job back. Each field has one
 /// owner at a time.
 struct stage_job {
-  enum class kind : std::uint8_t { forward, backward, evaluate } what = kind::forward;
+  enum class kind : std::uint8_t { forward, backward, backward_input, backward_weight, evaluate } what = kind::forward;
   message_key key;
   std::int64_t version = 0; ///< absolute, read
   std::int64_t samples = 0;
@@ -37,8 +38,8 @@ struct stage_job {
   weights_ptr weights;                            ///< to read: of a backward and of an evaluation
   bool lets_go_of_weights = false;                ///< the record need not keep them for the backward
   std::shared_ptr<std::vector<tensor>> states;    ///< BatchNorm statistics
-  std::shared_ptr<std::vector<tensor>> gradients; ///< a backward adds to it
-  std::int64_t completes_group = -1;              ///< the update whose last backward this is; its buckets may go
+  std::shared_ptr<std::vector<tensor>> gradients; ///< a backward, or its weights' part, adds to it
+  std::int64_t completes_group = -1;              ///< the update whose last gradients these are; its buckets may go
 
   // results
   std::vector<tensor> outputs;

@@ -114,10 +114,10 @@ void worker_core::begin(const planner::action& a, worker_effects& out) {
   auto& of = mine(a.stage);
   if (a.kind == planner::action_kind::forward)
     hand_over(of.begin_forward(a), out);
-  else if (a.kind == planner::action_kind::backward)
-    hand_over(of.begin_backward(a), out);
-  else
+  else if (a.kind == planner::action_kind::update)
     out.emplace_back(of.contribute(a));
+  else
+    hand_over(of.begin_backward(a), out);
 }
 
 void worker_core::hand_over(std::shared_ptr<stage_job> job, worker_effects& out) {

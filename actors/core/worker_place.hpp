@@ -19,7 +19,7 @@ struct stage_place {
   bool is_first = false;
   bool is_last = false;
   bool recomputes = false;
-  bool sends_buckets = false; ///< its gradients leave while the last backward still runs
+  bool sends_buckets = false; ///< its gradients leave while the last of them are made
   bool stops_on_nonfinite = true;
   std::uint64_t seed = 0;
   std::int64_t source_credit = 1; ///< no more is ever admitted: the bound of every inbox

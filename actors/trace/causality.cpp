@@ -76,7 +76,7 @@ joined_updates updates_of(const trace_header& header, const std::vector<trace_re
     if (r.kind == span_kind::all_reduce) has_sums.emplace(r.rank, r.stage);
   for (const auto& r : records) {
     if (!is_joined(r)) continue;
-    if (r.kind != (has_sums.contains({r.rank, r.stage}) ? span_kind::all_reduce : span_kind::backward)) continue;
+    if (has_sums.contains({r.rank, r.stage}) ? r.kind != span_kind::all_reduce : !makes_weight_gradient(r)) continue;
     // The group that holds the minibatch is the last that begins at or before it, if that one's update is there.
     auto at = updates.upper_bound({r.segment, r.stage, r.minibatch});
     if (at == updates.begin()) continue;

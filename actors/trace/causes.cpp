@@ -23,6 +23,11 @@ bool is_grouped(const trace_header& header) {
   }
 }
 
+/// A gradient comes from a whole backward or from its input's part: one kind for both.
+span_kind sent_as(const trace_record& r) {
+  return r.kind == span_kind::backward_input ? span_kind::backward : r.kind;
+}
+
 } // namespace
 
 span_causes::span_causes(const trace_header& header, const std::vector<trace_record>& records,
@@ -37,7 +42,7 @@ span_causes::span_causes(const trace_header& header, const std::vector<trace_rec
       updates_[{r.stage, r.version_written}].push_back(&r);
     } else {
       by_replica_[{r.stage, r.replica}].push_back(&r);
-      by_key_[{r.segment, r.stage, r.minibatch, r.microbatch, r.kind}] = &r;
+      by_key_[{r.segment, r.stage, r.minibatch, r.microbatch, sent_as(r)}] = &r;
     }
   }
   std::stable_sort(by_end_.begin(), by_end_.end(), [](auto* a, auto* b) { return a->end_ns < b->end_ns; });
@@ -78,8 +83,9 @@ void span_causes::add_previous(const trace_record& span, span_cause& last) const
 }
 
 void span_causes::add_message(const trace_record& span, span_cause& last) const {
+  if (span.kind == span_kind::backward_weight) return; // it takes none
   const int from = span.kind == span_kind::forward ? span.stage - 1 : span.stage + 1;
-  const auto producer = by_key_.find({span.segment, from, span.minibatch, span.microbatch, span.kind});
+  const auto producer = by_key_.find({span.segment, from, span.minibatch, span.microbatch, sent_as(span)});
   if (producer == by_key_.end()) return;
   const auto sent =
       messages_.find({span.segment, span.minibatch, span.microbatch, static_cast<std::int16_t>(from), span.stage});
@@ -109,7 +115,7 @@ span_cause span_causes::cause_of_update(const trace_record& update) const {
   for (; at != by_key_.end(); ++at) {
     const auto& [segment, stage, minibatch, microbatch, kind] = at->first;
     if (segment != update.segment || stage != update.stage || minibatch >= end) break;
-    if (kind == span_kind::backward) take_later(last, what::sum, at->second, at->second->end_ns);
+    if (makes_weight_gradient(*at->second)) take_later(last, what::sum, at->second, at->second->end_ns);
   }
   return last;
 }

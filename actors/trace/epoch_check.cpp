@@ -37,7 +37,8 @@ public:
               violations& found)
       : epoch_(epoch), header_(header), schedule_(schedule), range_(range), stage_(stage), base_(base_version),
         recorders_(recorders), found_(found), micro_count_(schedule.minibatches * schedule.microbatches),
-        forwards_(static_cast<std::size_t>(micro_count_)), backwards_(static_cast<std::size_t>(micro_count_)) {}
+        forwards_(static_cast<std::size_t>(micro_count_)), backwards_(static_cast<std::size_t>(micro_count_)),
+        weights_(static_cast<std::size_t>(micro_count_)) {}
 
   void walk_replica(int replica, const records_view& records);
   /// After all replicas' walks.
@@ -64,6 +65,8 @@ private:
   bool is_placed_right(const trace_record& r);
   void take_forward(const trace_record& r);
   void take_backward(const trace_record& r);
+  bool is_again(const trace_record& r) const;
+  void note_backward(const trace_record& r);
   void take_update(const trace_record& r);
   void follow_list(const trace_record& r);
   std::int64_t first_of_group(std::int64_t update) const {
@@ -79,8 +82,9 @@ private:
   const std::vector<int>& recorders_; // by replica: whose updates stand for its own
   violations& found_;
   std::int64_t micro_count_;
-  std::vector<const trace_record*> forwards_, backwards_; // by micro-batch, counted from the segment's first
-  std::vector<std::vector<std::int64_t>> updates_;        // ends of each replica's
+  // By micro-batch, counted from the segment's first; a whole backward makes input and weight gradients.
+  std::vector<const trace_record*> forwards_, backwards_, weights_;
+  std::vector<std::vector<std::int64_t>> updates_; // ends of each replica's
 
   // Of the replica at hand.
   int walked_ = 0;
@@ -132,10 +136,29 @@ void stage_check::take_forward(const trace_record& r) {
                 " before the update that writes it ended");
 }
 
+bool stage_check::is_again(const trace_record& r) const {
+  const auto at = static_cast<std::size_t>(index_of(r));
+  return (makes_input_gradient(r) && backwards_[at] != nullptr) ||
+         (makes_weight_gradient(r) && weights_[at] != nullptr);
+}
+
+void stage_check::note_backward(const trace_record& r) {
+  const auto at = static_cast<std::size_t>(index_of(r));
+  if (makes_weight_gradient(r)) weights_[at] = &r;
+  if (!makes_input_gradient(r)) {
+    if (const auto* input = backwards_[at]; input != nullptr && input->end_ns > r.begin_ns)
+      fail(r, micro_name(header_, r) + " before its backward_input ended");
+    return;
+  }
+  backwards_[at] = &r;
+  if (const auto* weight = weights_[at]; weight != nullptr && weight != &r)
+    fail(*weight, micro_name(header_, *weight) + " before its backward_input");
+}
+
 void stage_check::take_backward(const trace_record& r) {
   const auto at = static_cast<std::size_t>(index_of(r));
-  if (backwards_[at] != nullptr) return fail(r, micro_name(header_, r) + " a second time");
-  backwards_[at] = &r;
+  if (is_again(r)) return fail(r, micro_name(header_, r) + " a second time");
+  note_backward(r);
   const auto group = planner::update_of(schedule_, stage_, r.minibatch - range_.first);
   if (group < static_cast<std::int64_t>(update_ends_.size()))
     fail(r,
@@ -143,7 +166,7 @@ void stage_check::take_backward(const trace_record& r) {
   const trace_record* forward = forwards_[at];
   if (forward == nullptr) return; // it comes later or is missing
   if (forward->end_ns > r.begin_ns) fail(r, micro_name(header_, r) + " before its forward ended");
-  --held_;
+  if (makes_input_gradient(r)) --held_;
   const auto listed = versions_.find({r.minibatch - range_.first, r.microbatch});
   if (header_.stashes_weights && r.version_read != forward->version_read)
     fail(r, micro_name(header_, r) + " read version " + std::to_string(r.version_read) + ", its forward read " +
@@ -171,10 +194,11 @@ void stage_check::take_update(const trace_record& r) {
     if (planner::replica_of(schedule_, stage_, i / schedule_.microbatches,
                             static_cast<std::int32_t>(i % schedule_.microbatches)) != walked_)
       continue;
-    const trace_record* backward = backwards_[static_cast<std::size_t>(i)];
+    const trace_record* backward = weights_[static_cast<std::size_t>(i)];
     if (backward != nullptr && backward->end_ns > r.begin_ns)
       return fail_update(
-          r, "update to version " + std::to_string(version + 1) + " before the end of the backward of " +
+          r, "update to version " + std::to_string(version + 1) + " before the end of the " +
+                 std::string(name_of(backward->kind)) + " of " +
                  micro_name(header_, range_.first + i / schedule_.microbatches, i % schedule_.microbatches));
   }
 }
@@ -182,13 +206,12 @@ void stage_check::take_update(const trace_record& r) {
 void stage_check::follow_list(const trace_record& r) {
   if (header_.plan.window > 0 || next_in_order_ >= order_.size()) return;
   const planner::action& listed = order_[next_in_order_++];
-  const bool is_forward = listed.kind == planner::action_kind::forward;
-  if (is_forward == (r.kind == span_kind::forward) && listed.minibatch == r.minibatch - range_.first &&
+  if (listed.kind == action_of(r.kind) && listed.minibatch == r.minibatch - range_.first &&
       listed.microbatch == r.microbatch)
     return;
   found_.add(r.begin_ns,
              who(r.replica) + micro_name(header_, r) + " where the schedule has the " +
-                 (is_forward ? "forward" : "backward") + " of " +
+                 std::string(name_of(span_of(listed.kind))) + " of " +
                  micro_name(header_, range_.first + listed.minibatch, listed.microbatch),
              violations::weight::consequence);
 }
@@ -239,12 +262,18 @@ void stage_check::check_update_counts() {
 
 void stage_check::check_nothing_is_missing() {
   for (std::int64_t i = 0; i < micro_count_; ++i) {
-    const bool has_forward = forwards_[static_cast<std::size_t>(i)] != nullptr;
-    if (has_forward && backwards_[static_cast<std::size_t>(i)] != nullptr) continue;
+    const auto* forward = forwards_[static_cast<std::size_t>(i)];
+    const auto* backward = backwards_[static_cast<std::size_t>(i)];
+    const auto* weight = weights_[static_cast<std::size_t>(i)];
+    if (forward != nullptr && backward != nullptr && weight != nullptr) continue;
+    const auto missing = forward == nullptr                         ? span_kind::forward
+                         : backward == nullptr && weight == nullptr ? span_kind::backward
+                         : backward == nullptr                      ? span_kind::backward_input
+                                                                    : span_kind::backward_weight;
     const auto minibatch = i / schedule_.microbatches;
     const auto microbatch = static_cast<std::int32_t>(i % schedule_.microbatches);
     found_.add(at_the_end, who(planner::replica_of(schedule_, stage_, minibatch, microbatch)) + "no " +
-                               (has_forward ? "backward" : "forward") + " of " +
+                               std::string(name_of(missing)) + " of " +
                                micro_name(header_, range_.first + minibatch, microbatch));
     return;
   }
@@ -354,8 +383,11 @@ bool epoch_walk::has_every_minibatch(const segment_range& range) {
   if (range.end - range.first <= static_cast<std::int64_t>(records.size()) / per_minibatch) return true;
   records_view sorted;
   for (const trace_record* r : records)
-    if (r->kind != span_kind::update) sorted.push_back(r);
-  const auto key = [](const trace_record* r) { return std::tuple(r->minibatch, r->microbatch, r->stage, r->kind); };
+    if (r->kind == span_kind::forward || makes_input_gradient(*r)) sorted.push_back(r);
+  const auto key = [](const trace_record* r) {
+    return std::tuple(r->minibatch, r->microbatch, r->stage,
+                      r->kind == span_kind::forward ? span_kind::forward : span_kind::backward);
+  };
   std::sort(sorted.begin(), sorted.end(), [&](auto* a, auto* b) { return key(a) < key(b); });
   auto at = sorted.begin();
   for (std::int64_t i = range.first; i < range.end; ++i)

@@ -55,7 +55,7 @@ minibatch_records records_of(const trace_file& file, std::int64_t minibatch) {
   std::map<std::pair<int, int>, const trace_record*> updates; // last group that begins at or before it
   int segment = -1;
   for (const auto& r : file.records)
-    if (r.stage >= 0 && r.minibatch == minibatch && (r.kind == span_kind::forward || r.kind == span_kind::backward)) {
+    if (r.stage >= 0 && r.minibatch == minibatch && is_training(r) && r.kind != span_kind::update) {
       found.push_back(&r);
       segment = r.segment;
     }
@@ -73,22 +73,26 @@ minibatch_records records_of(const trace_file& file, std::int64_t minibatch) {
   return {std::move(found), epoch};
 }
 
-/// When what a record needs was there: the neighbour's forward or backward, its own forward, its own last backward.
+/// When what a record needs was there: the neighbour's forward or backward, its own forward, its own input's part of
+/// a split backward, its own last backward.
 /// -1 where the trace does not say.
 std::int64_t ready_ns(const trace_record& r, const std::vector<const trace_record*>& all, int stages) {
-  const auto end_of = [&](span_kind kind, int stage, bool any_microbatch) {
+  const auto end_of = [&](auto is_of_kind, int stage, bool any_microbatch) {
     std::int64_t end = -1;
     for (const trace_record* other : all)
-      if (other->kind == kind && other->stage == stage &&
+      if (is_of_kind(*other) && other->stage == stage &&
           (any_microbatch ? other->replica == r.replica : other->microbatch == r.microbatch))
         end = std::max(end, other->end_ns);
     return end;
   };
-  if (r.kind == span_kind::forward) return end_of(span_kind::forward, r.stage - 1, false);
-  if (r.kind == span_kind::update) return end_of(span_kind::backward, r.stage, true);
-  return r.stage + 1 < stages ? end_of(span_kind::backward, r.stage + 1, false)
-                              : end_of(span_kind::forward, r.stage, false);
+  const auto is_forward = [](const trace_record& other) { return other.kind == span_kind::forward; };
+  if (r.kind == span_kind::forward) return end_of(is_forward, r.stage - 1, false);
+  if (r.kind == span_kind::update) return end_of(makes_weight_gradient, r.stage, true);
+  if (r.kind == span_kind::backward_weight) return end_of(makes_input_gradient, r.stage, false);
+  return r.stage + 1 < stages ? end_of(makes_input_gradient, r.stage + 1, false) : end_of(is_forward, r.stage, false);
 }
+
+constexpr std::size_t what_width = 14;
 
 std::string line_of(const trace_record& r, const trace_header& header, std::int64_t origin, std::int64_t ready) {
   std::string what(name_of(r.kind));
@@ -97,7 +101,7 @@ std::string line_of(const trace_record& r, const trace_header& header, std::int6
     what += std::to_string(r.microbatch);
   }
   std::string line = ms(r.begin_ns - origin) + "  " + pad(actor_name(header, r.stage, r.replica), 18) + "  " +
-                     pad(what, 14) +
+                     pad(what, what_width) +
                      (ready < 0 ? pad("", 9) + "-" : ms(std::max<std::int64_t>(0, r.begin_ns - ready))) + "  " +
                      ms(r.end_ns - r.begin_ns) + "  ";
   line += r.version_read < 0 ? "-" : std::to_string(r.version_read);
@@ -119,12 +123,9 @@ std::string picture_of(const std::vector<trace_record>& records, std::int64_t fr
   // Others that ran in the same time are drawn too: the row shows what the replica did, not only what was asked for.
   for (const auto& r : records) {
     if (!is_training(r) || r.begin_ns >= end || r.end_ns <= origin) continue;
-    const auto kind = r.kind == span_kind::forward    ? planner::action_kind::forward
-                      : r.kind == span_kind::backward ? planner::action_kind::backward
-                                                      : planner::action_kind::update;
     spans.push_back({.stage = r.stage,
                      .replica = r.replica,
-                     .kind = kind,
+                     .kind = action_of(r.kind),
                      .minibatch = r.minibatch,
                      .begin = static_cast<double>(r.begin_ns - origin) * 1e-9,
                      .end = static_cast<double>(r.end_ns - origin) * 1e-9});
@@ -141,7 +142,7 @@ std::string lifeline(const trace_file& file, std::int64_t minibatch) {
   const auto origin = records.front()->begin_ns;
   std::string text = "minibatch " + std::to_string(minibatch) + " of " + header.model;
   if (!file.header.changes.empty()) text += ", plan epoch " + std::to_string(epoch);
-  text += "\n  begin ms  " + pad("where", 18) + "  " + pad("what", 14) + " queued ms      took ms  version\n";
+  text += "\n  begin ms  " + pad("where", 18) + "  " + pad("what", what_width) + " queued ms      took ms  version\n";
   const auto stages = static_cast<int>(header.plan.stages.size());
   for (const trace_record* r : records) {
     text += line_of(*r, header, origin, ready_ns(*r, records, stages));

@@ -7,8 +7,9 @@
 namespace penstock::actors {
 
 std::string_view name_of(span_kind kind) {
-  static constexpr std::array<std::string_view, span_kinds> names{"forward", "backward", "update", "all-reduce", "send",
-                                                                  "receive", "evaluate", "load",   "wait"};
+  static constexpr std::array<std::string_view, span_kinds> names{
+      "forward",  "backward", "update", "all-reduce",     "send",           "receive",
+      "evaluate", "load",     "wait",   "backward_input", "backward_weight"};
   const auto i = static_cast<std::size_t>(kind);
   return i < names.size() ? names[i] : "unknown";
 }
@@ -21,7 +22,40 @@ std::string_view name_of(wait_reason reason) {
 }
 
 bool is_training(const trace_record& r) {
-  return r.stage >= 0 && (r.kind == span_kind::forward || r.kind == span_kind::backward || r.kind == span_kind::update);
+  return r.stage >= 0 && (r.kind == span_kind::forward || r.kind == span_kind::update || makes_input_gradient(r) ||
+                          makes_weight_gradient(r));
+}
+
+bool makes_input_gradient(const trace_record& r) {
+  return r.kind == span_kind::backward || r.kind == span_kind::backward_input;
+}
+
+bool makes_weight_gradient(const trace_record& r) {
+  return r.kind == span_kind::backward || r.kind == span_kind::backward_weight;
+}
+
+span_kind span_of(planner::action_kind kind) {
+  switch (kind) {
+  case planner::action_kind::forward:
+    return span_kind::forward;
+  case planner::action_kind::backward:
+    return span_kind::backward;
+  case planner::action_kind::backward_input:
+    return span_kind::backward_input;
+  case planner::action_kind::backward_weight:
+    return span_kind::backward_weight;
+  case planner::action_kind::update:
+    break;
+  }
+  return span_kind::update;
+}
+
+planner::action_kind action_of(span_kind kind) {
+  using planner::action_kind;
+  for (const auto a :
+       {action_kind::forward, action_kind::backward, action_kind::backward_input, action_kind::backward_weight})
+    if (span_of(a) == kind) return a;
+  return action_kind::update;
 }
 
 std::string layers_of(const trace_header& header, std::size_t stage) {

@@ -11,12 +11,24 @@
 
 namespace penstock::actors {
 
-enum class span_kind : std::uint8_t { forward, backward, update, all_reduce, send, receive, evaluate, load, wait };
+enum class span_kind : std::uint8_t {
+  forward,
+  backward,
+  update,
+  all_reduce,
+  send,
+  receive,
+  evaluate,
+  load,
+  wait,
+  backward_input, // the parts of a backward that is split
+  backward_weight
+};
 
 /// Why a stage replica had nothing to run.
 enum class wait_reason : std::uint8_t { none, no_input, no_credit, version_not_ready, all_reduce };
 
-inline constexpr std::size_t span_kinds = 9;
+inline constexpr std::size_t span_kinds = 11;
 inline constexpr std::size_t wait_reasons = 5;
 
 /// "forward", "all-reduce", ...; "no input", "version not ready", ...
@@ -43,8 +55,15 @@ struct trace_record {
   friend bool operator==(const trace_record&, const trace_record&) = default;
 };
 
-/// A stage's forward, backward or update.
+/// A stage's forward, backward (or a part of one) or update.
 bool is_training(const trace_record& r);
+/// A backward, or the part of one that makes the input gradients.
+bool makes_input_gradient(const trace_record& r);
+/// A backward, or the part of one that makes the weight gradients.
+bool makes_weight_gradient(const trace_record& r);
+/// A schedule's action and its span; of spans that are no action, an update.
+span_kind span_of(planner::action_kind kind);
+planner::action_kind action_of(span_kind kind);
 
 /// A plan that took over from the one before it, at a drain.
 struct trace_plan_epoch {

@@ -11,6 +11,11 @@ namespace penstock::actors {
 namespace {
 
 constexpr std::array before_waits{span_kind::forward, span_kind::backward, span_kind::evaluate, span_kind::update};
+
+/// The parts of a split backward count as one.
+span_kind counted_as(span_kind kind) {
+  return kind == span_kind::backward_input || kind == span_kind::backward_weight ? span_kind::backward : kind;
+}
 constexpr std::size_t all_reduce_place = before_waits.size() + wait_reasons;
 
 /// Of one replica, in the order in which they count: before_waits, the waits by their reason, all-reduce.
@@ -20,7 +25,7 @@ using activities = std::array<std::vector<time_section>, all_reduce_place + 1>;
 std::size_t place_of(const trace_record& r) {
   if (r.kind == span_kind::wait) return before_waits.size() + static_cast<std::size_t>(r.reason);
   if (r.kind == span_kind::all_reduce) return all_reduce_place;
-  const auto at = std::find(before_waits.begin(), before_waits.end(), r.kind);
+  const auto at = std::find(before_waits.begin(), before_waits.end(), counted_as(r.kind));
   return at == before_waits.end() ? all_reduce_place + 1 : static_cast<std::size_t>(at - before_waits.begin());
 }
 

@@ -110,10 +110,7 @@ private:
 
 void run_records::add_action(const simulated_span& span) {
   const bool is_update = span.what.kind == action_kind::update;
-  auto r = record_at(is_update                                ? span_kind::update
-                     : span.what.kind == action_kind::forward ? span_kind::forward
-                                                              : span_kind::backward,
-                     span.stage, span.replica, span.begin, span.end);
+  auto r = record_at(span_of(span.what.kind), span.stage, span.replica, span.begin, span.end);
   if (is_update) {
     r.minibatch = span.what.minibatch * minibatches_per_update(schedule_, span.stage);
     r.version_read = span.what.version - 1;
@@ -130,7 +127,7 @@ void run_records::add_action(const simulated_span& span) {
 void run_records::add_messages() {
   std::map<std::pair<place, transfer_kind>, std::vector<double>> taken;
   for (const auto& span : run_.spans)
-    if (span.what.kind != action_kind::update)
+    if (span.what.kind != action_kind::update && span.what.kind != action_kind::backward_weight)
       taken[{{span.stage, span.replica},
              span.what.kind == action_kind::forward ? transfer_kind::activation : transfer_kind::gradient}]
           .push_back(span.begin);

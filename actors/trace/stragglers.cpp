@@ -20,8 +20,13 @@ constexpr double least_deviations = 3; // standard errors of the difference betw
 
 /// Forward and backward of one replica, in nanoseconds.
 struct compute_times {
-  std::array<sample_moments, 2> by_kind;
-  double mean() const { return by_kind[0].mean() + by_kind[1].mean(); }
+  std::array<sample_moments, 4> by_kind; // forward, backward and the parts of a split one
+  double mean() const {
+    double sum = 0;
+    for (const auto& m : by_kind)
+      sum += m.mean();
+    return sum;
+  }
   double squared_error() const {
     double sum = 0;
     for (const auto& m : by_kind)
@@ -34,10 +39,10 @@ std::map<place, compute_times> compute_times_of(const std::vector<trace_record>&
                                                 const std::vector<time_section>& sections) {
   std::map<place, compute_times> times;
   for (const auto& r : records) {
-    if (r.stage < 0 || r.kind > span_kind::backward) continue;
+    if (!is_training(r) || r.kind == span_kind::update) continue;
     const auto length = r.end_ns - r.begin_ns;
     if (length <= 0 || time_within(sections, r.begin_ns, r.end_ns) < length) continue;
-    times[{r.stage, r.replica}].by_kind[r.kind == span_kind::forward ? 0 : 1].add(static_cast<double>(length));
+    times[{r.stage, r.replica}].by_kind[static_cast<std::size_t>(action_of(r.kind))].add(static_cast<double>(length));
   }
   return times;
 }
@@ -57,7 +62,8 @@ std::pair<double, bool> compare(const place& who, int replicas, const std::map<p
   const double usual = median(std::move(means));
   if (usual <= 0) return {1, false};
   const double slower = mine->second.mean() - usual;
-  const bool is_sure = mine->second.by_kind[1].count() > 1 && slower > least_deviations * std::sqrt(squared_error);
+  const bool is_sure = mine->second.by_kind[1].count() + mine->second.by_kind[2].count() > 1 &&
+                       slower > least_deviations * std::sqrt(squared_error);
   return {mine->second.mean() / usual, is_sure && mine->second.mean() / usual >= least_ratio};
 }
 

@@ -33,7 +33,7 @@ std::map<int, segment_bounds> bounds_of(const std::vector<trace_record>& records
     auto& bounds = segments[r.segment];
     bounds.begin = std::min(bounds.begin, r.begin_ns);
     bounds.end = std::max(bounds.end, r.end_ns);
-    if (r.kind == span_kind::backward) {
+    if (makes_input_gradient(r)) {
       const auto [at, is_new] = bounds.first_backward_end.try_emplace({r.stage, r.replica}, r.end_ns);
       if (!is_new) at->second = std::min(at->second, r.end_ns);
     }
@@ -71,7 +71,8 @@ void add_all_reduces(const std::vector<trace_record>& records, std::vector<stage
   for (const auto& r : records) {
     if (r.stage < 0) continue;
     if (r.kind == span_kind::all_reduce) replicas[{r.stage, r.replica}].all_reduces.emplace_back(r.begin_ns, r.end_ns);
-    if (r.kind == span_kind::backward) replicas[{r.stage, r.replica}].backwards.emplace_back(r.begin_ns, r.end_ns);
+    if (makes_input_gradient(r) || makes_weight_gradient(r))
+      replicas[{r.stage, r.replica}].backwards.emplace_back(r.begin_ns, r.end_ns);
   }
   std::vector<double> hidden(stages.size());
   for (auto& [who, time] : replicas) {
@@ -97,18 +98,24 @@ void add_action_times(const std::vector<trace_record>& records, const std::vecto
       return {median(std::move(of)) * seconds_per_ns, mean};
     }
   };
-  std::vector<std::array<lengths, 3>> by_kind(stages.size());
+  std::vector<std::array<lengths, planner::action_kinds>> by_kind(stages.size());
   for (const auto& r : records) {
     if (!is_training(r)) continue;
-    auto& seen = by_kind[static_cast<std::size_t>(r.stage)][static_cast<std::size_t>(r.kind)];
+    auto& seen = by_kind[static_cast<std::size_t>(r.stage)][static_cast<std::size_t>(action_of(r.kind))];
     const auto length = r.end_ns - r.begin_ns;
     seen.all.push_back(length);
     if (length > 0 && time_within(sections, r.begin_ns, r.end_ns) == length) seen.within.push_back(length);
   }
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    stages[i].forward_time = by_kind[i][static_cast<std::size_t>(span_kind::forward)].take();
-    stages[i].backward_time = by_kind[i][static_cast<std::size_t>(span_kind::backward)].take();
-    stages[i].update_time = by_kind[i][static_cast<std::size_t>(span_kind::update)].take();
+    const auto take = [&](planner::action_kind kind) { return by_kind[i][static_cast<std::size_t>(kind)].take(); };
+    const auto whole = take(planner::action_kind::backward);
+    const auto input = take(planner::action_kind::backward_input);
+    stages[i].forward_time = take(planner::action_kind::forward);
+    stages[i].weight_time = take(planner::action_kind::backward_weight);
+    // A stage does one or the other.
+    stages[i].backward_time = {whole.median + input.median + stages[i].weight_time.median,
+                               whole.mean + input.mean + stages[i].weight_time.mean};
+    stages[i].update_time = take(planner::action_kind::update);
   }
 }
 
@@ -151,15 +158,14 @@ std::vector<trace_record> ideal_records(const trace_header& header, const std::v
   for (const auto& s : stages)
     times.push_back({.forward = s.forward_time.mean / seconds_per_ns,
                      .backward = s.backward_time.mean / seconds_per_ns,
-                     .update = s.update_time.mean / seconds_per_ns});
+                     .update = s.update_time.mean / seconds_per_ns,
+                     .weight = s.weight_time.mean / seconds_per_ns});
   const auto played = planner::simulate(planner::resolve_schedule(request_of(header.plan, minibatches)), times);
   std::vector<trace_record> records;
   records.reserve(played.spans.size());
   for (const auto& span : played.spans) {
     trace_record r;
-    r.kind = span.what.kind == planner::action_kind::forward  ? span_kind::forward
-             : span.what.kind == planner::action_kind::update ? span_kind::update
-                                                              : span_kind::backward;
+    r.kind = span_of(span.what.kind);
     r.stage = static_cast<std::int16_t>(span.stage);
     r.replica = static_cast<std::int16_t>(span.replica);
     r.begin_ns = std::llround(span.begin);

@@ -30,9 +30,10 @@ struct action_time {
 
 struct stage_summary : stage_shares {
 
-  std::optional<double> ideal_bubble; ///< of the simulated schedule with the three times that follow
+  std::optional<double> ideal_bubble; ///< of the simulated schedule with the times that follow
   action_time forward_time;           ///< of one micro-batch
-  action_time backward_time;
+  action_time backward_time;          ///< both its parts, where it is split
+  action_time weight_time;            ///< its weights' part, where it is split; else 0
   action_time update_time;
   std::map<std::int64_t, std::int64_t> staleness; ///< updates missed -> micro-batches, over the whole run
   double depth_mean = 0;                          ///< messages a replica held when a span began, over the whole run

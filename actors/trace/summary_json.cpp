@@ -65,6 +65,7 @@ nlohmann::json stages_of(const trace_summary& s, const trace_header& header) {
                       {"forward_seconds", json_of(stage.forward_time)},
                       {"backward_seconds", json_of(stage.backward_time)},
                       {"update_seconds", json_of(stage.update_time)},
+                      {"weight_seconds", json_of(stage.weight_time)},
                       {"staleness", staleness},
                       {"mailbox", {{"mean", stage.depth_mean}, {"p99", stage.depth_p99}, {"max", stage.depth_max}}}});
   }

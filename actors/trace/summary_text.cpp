@@ -42,18 +42,27 @@ std::string share_table(const trace_summary& s, const trace_header& header) {
 }
 
 std::string time_table(const trace_summary& s) {
-  std::vector<row> rows{{"stage", "forward ms", "backward ms", "update ms", "mailbox mean", "mailbox p99",
-                         "mailbox max", "staleness (updates: micro-batches)"}};
+  const bool is_split =
+      std::any_of(s.stages.begin(), s.stages.end(), [](const auto& stage) { return stage.weight_time.mean > 0; });
+  std::vector<row> rows{{"stage", "forward ms", "backward ms"}};
+  if (is_split) rows[0].emplace_back("of it weights ms");
+  for (const char* title :
+       {"update ms", "mailbox mean", "mailbox p99", "mailbox max", "staleness (updates: micro-batches)"})
+    rows[0].emplace_back(title);
   for (std::size_t i = 0; i < s.stages.size(); ++i) {
     const auto& stage = s.stages[i];
     std::string staleness;
     for (const auto& [updates, count] : stage.staleness)
       staleness += (staleness.empty() ? "" : ", ") +
                    format("%lld: %lld", static_cast<long long>(updates), static_cast<long long>(count));
-    rows.push_back({std::to_string(i), format("%.3f", stage.forward_time.median * 1e3),
-                    format("%.3f", stage.backward_time.median * 1e3), format("%.3f", stage.update_time.median * 1e3),
-                    format("%.2f", stage.depth_mean), std::to_string(stage.depth_p99), std::to_string(stage.depth_max),
-                    staleness.empty() ? "-" : staleness});
+    row cells{std::to_string(i), format("%.3f", stage.forward_time.median * 1e3),
+              format("%.3f", stage.backward_time.median * 1e3)};
+    if (is_split) cells.push_back(format("%.3f", stage.weight_time.median * 1e3));
+    for (const auto& cell :
+         {format("%.3f", stage.update_time.median * 1e3), format("%.2f", stage.depth_mean),
+          std::to_string(stage.depth_p99), std::to_string(stage.depth_max), staleness.empty() ? "-" : staleness})
+      cells.push_back(cell);
+    rows.push_back(std::move(cells));
   }
   return table(rows, 1, last_column::left) + prose("(times are medians of one micro-batch or update)\n");
 }

@@ -106,11 +106,13 @@ TEST_P(SynchronousEquivalence, UnreplicatedStagesLeaveTheBitsOfOneStage) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedules, SynchronousEquivalence, ::testing::Values("model-parallel", "gpipe", "1f1b"),
-                         [](const auto& p) {
-                           return p.param == "gpipe"  ? "Gpipe"
-                                  : p.param == "1f1b" ? "OneForwardOneBackward"
-                                                      : "ModelParallel";
+INSTANTIATE_TEST_SUITE_P(Schedules, SynchronousEquivalence,
+                         ::testing::Values("model-parallel", "gpipe", "1f1b", "zb-h1", "zb-h2"), [](const auto& p) {
+                           return p.param == "gpipe"   ? "Gpipe"
+                                  : p.param == "1f1b"  ? "OneForwardOneBackward"
+                                  : p.param == "zb-h1" ? "ZeroBubbleH1"
+                                  : p.param == "zb-h2" ? "ZeroBubbleH2"
+                                                       : "ModelParallel";
                          });
 
 TEST(Recomputation, LeavesTheSameBits) {
@@ -118,6 +120,8 @@ TEST(Recomputation, LeavesTheSameBits) {
                                             {"pipedream", {2, 1}},
                                             {"1f1b", {1, 1}, 3},
                                             {"gpipe", {1, 2, 1}, 4},
+                                            {"zb-h1", {1, 1, 1}, 4},
+                                            {"zb-h2", {1, 2, 1}, 5},
                                             {"2bw", {1, 1, 1}, 3},
                                             {"pipedream-naive", {1, 1}},
                                             {"data-parallel", {2}}}) {
@@ -157,8 +161,18 @@ TEST(OneForwardOneBackward, EveryCreditLeavesTheSameBits) {
   }
 }
 
+TEST(ZeroBubble, EveryCreditLeavesTheBitsOfOneForwardOneBackward) {
+  const auto whole = train_tiny(options_of({"1f1b", {1, 1, 1}, 5})).summary;
+  for (const auto* schedule : {"zb-h1", "zb-h2"})
+    for (const auto* credits : {"tight", "double", "full", "5,3,1", "3,1,1"}) {
+      const auto split = train_tiny(options_of({schedule, {1, 1, 1}, 5, credits})).summary;
+      EXPECT_EQ(split.weights_sha256, whole.weights_sha256) << schedule << " " << credits;
+      EXPECT_EQ(split.state_sha256, whole.state_sha256) << schedule << " " << credits;
+    }
+}
+
 TEST(Window, LookingAheadStillAgreesWithTheOracle) {
-  for (const auto* schedule : {"1f1b", "gpipe", "pipedream", "2bw"})
+  for (const auto* schedule : {"1f1b", "gpipe", "pipedream", "2bw", "zb-h1", "zb-h2"})
     for (const int window : {1, 3, 8})
       expect_same_as_oracle({schedule, {1, 1, 1}, std::string(schedule) == "pipedream" ? 0 : 5, "", window});
 }

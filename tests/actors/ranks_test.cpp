@@ -74,6 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
                       setting{"pipedream", {2, 1, 2}}, setting{"pipedream", {1, 2, 1}}, setting{"pipedream", {2}},
                       setting{"model-parallel", {1, 1}}, setting{"data-parallel", {4}},
                       setting{"data-parallel", {3}, 5}, setting{"gpipe", {1, 1, 1}, 4}, setting{"1f1b", {2, 1}, 3},
+                      setting{"zb-h1", {1, 1, 1, 1}, 5}, setting{"zb-h2", {1, 2, 1}, 4}, setting{"zb-h1", {2, 1, 2}, 3},
                       setting{"1f1b", {1, 2, 1}, 4}, setting{"pipedream-vertical-sync", {1, 1, 1}},
                       setting{"pipedream-vertical-sync", {2, 2}}, setting{"pipedream-naive", {1, 1}},
                       setting{"2bw", {1, 1}, 2}, setting{"2bw", {2, 1}, 4}),

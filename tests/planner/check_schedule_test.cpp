@@ -177,11 +177,17 @@ TEST(CheckSchedule, TakesASplitBackwardForAWholeOne) {
   EXPECT_EQ(fault_of(broken), "stage 1 replica 0: backward_weight of minibatch 0 micro-batch 0 comes after update 0, "
                               "which needs its gradient");
   broken = s;
-  list_of(broken, 1)[10] = input_part(2, 2);
+  list_of(broken, 1).insert(list_of(broken, 1).begin() + 11, input_part(2, 2));
   EXPECT_EQ(fault_of(broken), "stage 1 replica 0: backward_input of minibatch 2 micro-batch 0 is there twice");
   broken = s;
   list_of(broken, 1).erase(list_of(broken, 1).begin() + 10);
   EXPECT_EQ(fault_of(broken), "stage 1 replica 0: backward_weight of minibatch 2 micro-batch 0 is missing");
+  broken = s;
+  list_of(broken, 1) = {forward(0),    input_part(0),    forward(1, 0),     weight_part(0),
+                        update(0),     input_part(1),    weight_part(1),    update(1),
+                        forward(2, 2), input_part(2, 2), weight_part(2, 2), update(2)};
+  EXPECT_EQ(fault_of(broken), "stage 1 replica 0: forward of minibatch 1 micro-batch 0 leaves 1 weight gradient to "
+                              "come, wanted at most 0");
 }
 
 TEST(CheckSchedule, FindsWorkOfAStageThatIsElsewhere) {

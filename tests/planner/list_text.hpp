@@ -26,12 +26,13 @@ inline std::vector<action> list_of(const schedule& s, int stage, int replica) {
   return all;
 }
 
-/// Micro-batches appear as "F0.2" where M > 1, versions read as "@v" where v > 0.
+/// I and W are the input's and the weights' part of a backward. Micro-batches appear as "F0.2" where M > 1, versions
+/// read as "@v" where v > 0.
 inline std::string text_of(const schedule& s, int stage, int replica) {
   std::string text;
   for (const auto& a : list_of(s, stage, replica)) {
     if (!text.empty()) text += ' ';
-    text += a.kind == action_kind::update ? 'U' : a.kind == action_kind::forward ? 'F' : 'B';
+    text += std::string("FBIWU")[static_cast<std::size_t>(a.kind)];
     text += std::to_string(a.minibatch);
     if (a.kind == action_kind::update) continue;
     if (s.microbatches > 1) text += '.' + std::to_string(a.microbatch);

@@ -14,9 +14,10 @@ namespace penstock::planner::testing {
 class plain_list {
 public:
   plain_list(const schedule& s, int stage, int replica)
-      : name_(s.name),
-        flushes_(name_ == "model-parallel" || name_ == "data-parallel" || name_ == "gpipe" || name_ == "1f1b"),
+      : name_(s.name), flushes_(name_ == "model-parallel" || name_ == "data-parallel" || name_ == "gpipe" ||
+                                name_ == "1f1b" || name_.starts_with("zb-")),
         replicas_(s.stages[static_cast<std::size_t>(stage)].replicas), stage_(stage),
+        delayed_(static_cast<std::size_t>(s.stages[static_cast<std::size_t>(stage)].delayed_weight_gradients)),
         credit_(static_cast<std::size_t>(s.stages[static_cast<std::size_t>(stage)].credit)),
         first_credit_(s.stages.front().credit) {
     for (std::int64_t b = 0; b < s.minibatches; ++b)
@@ -36,14 +37,14 @@ private:
 
   bool may_forward() const {
     if (forwards_ == dealt_.size()) return false;
-    // A flush: nothing of a minibatch before the one ahead of it has gone back.
-    if (flushes_ && dealt_[forwards_].first != dealt_[backwards_].first) return false;
+    // A flush: all of the minibatches before has gone back, weights' parts too.
+    if (flushes_ && dealt_[forwards_].first != dealt_[whole_].first) return false;
     return name_ == "gpipe" || forwards_ < backwards_ + credit_;
   }
 
   bool may_update() const {
     if (written_ == updates_) return false;
-    for (auto item = backwards_; item < dealt_.size(); ++item)
+    for (auto item = whole_; item < dealt_.size(); ++item)
       if (update_of(item) <= written_) return false;
     if (name_ != "2bw") return true;
     // The next minibatch's forwards read the version before.
@@ -61,13 +62,20 @@ private:
       if (may_update()) {
         actions_.push_back({action_kind::update, written_, 0, written_ + 1, stage_});
         ++written_;
-      } else if (backwards_ == dealt_.size()) {
+      } else if (whole_ == dealt_.size()) {
         return;
+      } else if (backwards_ > whole_ + delayed_) {
+        add(action_kind::backward_weight, whole_++, written_);
       } else if (may_forward()) {
         const auto admitted_first = static_cast<std::int64_t>(forwards_) - (first_credit_ - 1);
         read_.push_back(name_ == "pipedream-vertical-sync" ? std::max<std::int64_t>(0, admitted_first) : written_);
         add(action_kind::forward, forwards_++, read_.back());
+      } else if (backwards_ == forwards_) {
+        add(action_kind::backward_weight, whole_++, written_);
+      } else if (name_.starts_with("zb-") && stage_ > 0) {
+        add(action_kind::backward_input, backwards_++, written_);
       } else {
+        ++whole_;
         add(action_kind::backward, backwards_, name_ == "pipedream-naive" ? written_ : read_[backwards_]);
         ++backwards_;
       }
@@ -78,11 +86,11 @@ private:
   bool flushes_;
   std::int64_t replicas_;
   std::int32_t stage_;
-  std::size_t credit_;
+  std::size_t delayed_, credit_;
   std::int64_t first_credit_;
   std::vector<std::pair<std::int64_t, std::int32_t>> dealt_;
   std::int64_t updates_ = 0, written_ = 0;
-  std::size_t forwards_ = 0, backwards_ = 0;
+  std::size_t forwards_ = 0, backwards_ = 0, whole_ = 0; // backwards begun, and with both parts done
   std::vector<std::int64_t> read_;
   std::vector<action> actions_;
 };

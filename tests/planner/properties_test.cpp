@@ -26,7 +26,7 @@ void expect_list_follows_the_rules(const schedule& s, int stage_number, int repl
   for (std::int64_t b = 0; b < s.minibatches; ++b)
     for (int m = 0; m < s.microbatches; ++m)
       if ((b * s.microbatches + m) % stage.replicas == replica) dealt.emplace_back(b, m);
-  std::size_t forwards = 0, backwards = 0;
+  std::size_t forwards = 0, backwards = 0, weights = 0;
   std::int64_t updates = 0;
   for (const auto& a : list_of(s, stage_number, replica)) {
     if (a.kind == action_kind::update) {
@@ -34,6 +34,14 @@ void expect_list_follows_the_rules(const schedule& s, int stage_number, int repl
       ASSERT_EQ(a.version, ++updates);
       continue;
     }
+    if (a.kind == action_kind::backward_weight) {
+      ASSERT_LT(weights, backwards);
+      ASSERT_EQ(std::make_pair(a.minibatch, a.microbatch), dealt[weights++]) << "gradients are summed in their order";
+      ASSERT_EQ(a.version, a.minibatch);
+      continue;
+    }
+    ASSERT_LE(static_cast<std::int64_t>(backwards - weights), stage.delayed_weight_gradients);
+    if (a.kind == action_kind::backward) ++weights;
     const bool is_forward = a.kind == action_kind::forward;
     auto& done = is_forward ? forwards : backwards;
     ASSERT_LT(done, dealt.size());
@@ -50,6 +58,7 @@ void expect_list_follows_the_rules(const schedule& s, int stage_number, int repl
   }
   ASSERT_EQ(forwards, dealt.size());
   ASSERT_EQ(backwards, dealt.size());
+  ASSERT_EQ(weights, dealt.size());
   const auto group = s.updates.per_minibatch_group ? stage.replicas : 1;
   ASSERT_EQ(updates, (s.minibatches + group - 1) / group);
 }

@@ -20,17 +20,11 @@ namespace penstock::actors {
 
 namespace {
 
-span_kind kind_of(planner::action_kind kind) {
-  return kind == planner::action_kind::forward    ? span_kind::forward
-         : kind == planner::action_kind::backward ? span_kind::backward
-                                                  : span_kind::update;
-}
-
 /// The message that a forward or backward sends on, if a stage takes it; it arrives at once. `tau`: of the minibatch.
 void add_message(std::vector<trace_record>& records, const trace_record& r, const planner::schedule& schedule,
                  std::int64_t tau) {
   const auto stages = static_cast<int>(schedule.stages.size());
-  const int peer = r.kind == span_kind::forward ? r.stage + 1 : r.kind == span_kind::backward ? r.stage - 1 : -1;
+  const int peer = r.kind == span_kind::forward ? r.stage + 1 : makes_input_gradient(r) ? r.stage - 1 : -1;
   if (peer < 0 || peer >= stages) return;
   trace_record sent = r;
   sent.kind = span_kind::send;
@@ -96,7 +90,7 @@ synthetic_run make_run(const planner::schedule_request& request, const std::vect
       const auto base = versions[static_cast<std::size_t>(span.stage)];
       const auto replicas = schedule.stages[static_cast<std::size_t>(span.stage)].replicas;
       trace_record r;
-      r.kind = kind_of(span.what.kind);
+      r.kind = span_of(span.what.kind);
       r.begin_ns = clock + std::llround(span.begin);
       r.end_ns = clock + std::llround(span.end);
       r.stage = static_cast<std::int16_t>(span.stage);

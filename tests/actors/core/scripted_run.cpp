@@ -137,7 +137,8 @@ private:
             [this, &s, stage, replica, job] { carry_out(s, replica, s.worker(stage, replica).completed(*job)); }});
     };
     post(s.rank(), "stream of " + worker_name(stage, replica),
-         {std::string(e.job->what == stage_job::kind::backward ? "backward " : "forward ") +
+         {std::array{"forward ", "backward ", "backward_input ", "backward_weight ",
+                     "evaluation "}[static_cast<std::size_t>(e.job->what)] +
               std::to_string(e.job->key.minibatch) + "." + std::to_string(e.job->key.microbatch) + " of stage " +
               std::to_string(stage) + " on " + worker_name(stage, replica),
           work});

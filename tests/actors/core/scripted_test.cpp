@@ -51,7 +51,7 @@ T pick(std::mt19937_64& bits, std::initializer_list<T> from) {
 run_setup random_setup(std::mt19937_64& bits) {
   run_setup o;
   o.schedule = pick(bits, {"pipedream", "pipedream", "1f1b", "gpipe", "2bw", "pipedream-vertical-sync", "data-parallel",
-                           "pipedream-naive", "model-parallel"});
+                           "pipedream-naive", "model-parallel", "zb-h1", "zb-h2"});
   const int stages = o.schedule == "data-parallel" ? 1 : static_cast<int>(1 + bits() % 4);
   const bool is_even = o.schedule == "pipedream-vertical-sync";
   const int replicas = pick(bits, {1, 1, 2, 3});
