@@ -29,6 +29,7 @@ public:
   /// Where the next one wants a drain; `otherwise` where that comes first.
   std::int64_t next_drain(std::int64_t otherwise) const;
   bool has_one_after(std::int64_t step) const { return !changes_.empty() && changes_.front().step == step; }
+  const plan_change& first() const { return changes_.front(); }
   /// The first of them, off the agenda.
   plan_change take();
   /// What became of the one that was taken: "" or why the plan stays.

@@ -12,4 +12,10 @@ struct plan_change {
   planner::plan_ptr plan; ///< settled for the job
 };
 
+/// One that took place.
+struct taken_change : plan_change {
+  double seconds = 0;           ///< from the drained pipeline to the one that can begin
+  std::int64_t bytes_moved = 0; ///< between ranks, all of them together
+};
+
 } // namespace penstock::actors

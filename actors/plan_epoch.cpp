@@ -6,6 +6,8 @@
 #include "kernels/check.hpp"
 #include "kernels/little_memory.hpp"
 
+#include <set>
+
 namespace penstock::actors {
 
 namespace {
@@ -31,6 +33,32 @@ std::string agree(const job* ranks, const std::string& round, const std::string&
     ++rank;
   }
   return first;
+}
+
+// A byte of every page; the blocks go back to the pool and wait there for what comes.
+void touch_memory_to_come(const pipeline& from, const pipeline& to, memory_pool& pool,
+                          const std::atomic<bool>& given_up) {
+  constexpr std::size_t page = 4096;
+  std::set<std::string> here;
+  for (const auto& s : from.stages)
+    if (s.is_local())
+      for (const auto& p : s.layers->parameters())
+        here.insert(p.name);
+  std::vector<buffer> touched;
+  const auto touch = [&](const tensor& t) {
+    touched.push_back(pool.allocate(t.bytes(), memory_use::scratch));
+    for (std::size_t at = 0; at < t.bytes() && !given_up; at += page)
+      touched.back().data()[at] = std::byte{};
+  };
+  for (const auto& s : to.stages)
+    for (std::size_t i = 0; i < s.owned.optimizer_states.size(); ++i) {
+      if (here.contains(s.layers->parameters()[i].name)) continue;
+      touch(s.owned.newest->tensors[i]);
+      for (const auto& state : s.owned.optimizer_states[i].tensors)
+        touch(state);
+    }
+  touched.clear();
+  pool.reset_peak();
 }
 
 // What it throws, as a text: but for the end of the job, a fault is no reason to end the run.
@@ -62,7 +90,6 @@ plan_epoch::plan_epoch(next_tag, run_plan plan, const plan_epoch& before, const 
                                                                             before.services_.control,
                                                                             before.services_.steps} {
   services_.plan_epoch = before.number() + 1;
-  services_.evaluations = before.evaluations();
 }
 
 void plan_epoch::start(trace_recorder* trace) {
@@ -77,7 +104,22 @@ std::optional<loss_metrics> plan_epoch::evaluate(const dataset& data, std::int64
   return executor_->evaluate(data, batch, states);
 }
 
-std::unique_ptr<plan_epoch> plan_epoch::change(const planner::plan_ptr& to, const run_inputs& inputs,
+// Of this rank's first stage: what comes in is counted where it will stay. Null where nothing stays here.
+memory_pool* plan_epoch::first_memory() {
+  for (auto& s : parts_->stages)
+    if (s.is_local()) return &s.update_memory();
+  return nullptr;
+}
+
+std::unique_ptr<plan_epoch> plan_epoch::prepare(const planner::plan_ptr& to, const run_inputs& inputs,
+                                                const std::atomic<bool>& given_up) const {
+  std::unique_ptr<plan_epoch> next(new plan_epoch(next_tag{}, resolve_change(plan_, to, inputs), *this, inputs));
+  if (auto* pool = next->first_memory())
+    if (inputs.ranks != nullptr) touch_memory_to_come(*parts_, *next->parts_, *pool, given_up);
+  return next;
+}
+
+std::unique_ptr<plan_epoch> plan_epoch::change(const preparer& prepared, const run_inputs& inputs,
                                                std::shared_ptr<plan_exchange> exchange, trace_recorder* trace,
                                                const std::function<void(const std::string&)>& refused) {
   const auto round = "plan epoch " + std::to_string(number() + 1);
@@ -88,15 +130,16 @@ std::unique_ptr<plan_epoch> plan_epoch::change(const planner::plan_ptr& to, cons
     next.reset();
     return true;
   };
-  auto fault =
-      fault_of([&] { next.reset(new plan_epoch(next_tag{}, resolve_change(plan_, to, inputs), *this, inputs)); });
+  auto fault = fault_of([&] {
+    next = prepared();
+    next->services_.evaluations = evaluations();
+  });
   if (given_up(agree(inputs.ranks, round + " is built", fault))) return nullptr;
   // From here on every rank waits for what others send: a rank that cannot take its part ends the job.
   memory_pool own_pool;
-  memory_pool* pool = &own_pool; // counted where it will stay, if anything stays here
-  for (auto& s : next->parts_->stages)
-    if (s.is_local() && pool == &own_pool) pool = &s.update_memory();
-  auto learnt = exchange->move(*parts_, executor_->collect(copy_of::as_stored), *next->parts_, *pool);
+  auto* const pool = next->first_memory();
+  auto learnt = exchange->move(*parts_, executor_->collect(copy_of::as_stored), *next->parts_,
+                               pool == nullptr ? own_pool : *pool);
   fault = fault_of([&] {
     load_snapshots(*next->parts_, learnt, "plan epoch " + std::to_string(next->number()));
     for (auto& s : next->parts_->stages)

@@ -4,6 +4,7 @@
 #include "actors/ranks/plan_exchange.hpp"
 #include "actors/run_plan.hpp"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -31,17 +32,25 @@ public:
   std::int64_t evaluations() const { return services_.evaluations; }
   void stop() { executor_.reset(); }
 
-  /// The epoch behind this one, prepared at a drain and ready to train: its parts beside these, with what these have
-  /// learnt moved from owner to owner by global name. Null, with the reason told to `refused`, when a rank could not
-  /// prepare it; then this one goes on. Ranks that have a job do this together. Throws job_ended, and penstock::error
-  /// for what leaves a rank without an answer.
-  std::unique_ptr<plan_epoch> change(const planner::plan_ptr& to, const run_inputs& inputs,
+  /// What can be made of the epoch behind this one while this one trains, on any thread: its parts, and touched memory
+  /// for what other ranks will send, since memory that is touched for the first time may take longer than the transfer.
+  /// Touches no more once it is given up.
+  std::unique_ptr<plan_epoch> prepare(const planner::plan_ptr& to, const run_inputs& inputs,
+                                      const std::atomic<bool>& given_up) const;
+
+  using preparer = std::function<std::unique_ptr<plan_epoch>()>;
+  /// The epoch behind this one, ready to train: what `prepared` gives, with what this one has learnt moved from owner
+  /// to owner by global name. At a drain. Null, with the reason told to `refused`, when a rank could not prepare it;
+  /// then this one goes on. Ranks that have a job do this together. Throws job_ended, and penstock::error for what
+  /// leaves a rank without an answer.
+  std::unique_ptr<plan_epoch> change(const preparer& prepared, const run_inputs& inputs,
                                      std::shared_ptr<plan_exchange> exchange, trace_recorder* trace,
                                      const std::function<void(const std::string&)>& refused);
 
 private:
   struct next_tag {};
   plan_epoch(next_tag, run_plan plan, const plan_epoch& before, const run_inputs& inputs);
+  memory_pool* first_memory();
 
   run_plan plan_;
   std::unique_ptr<pipeline> parts_;

@@ -4,7 +4,7 @@
 #include "actors/checkpoint_writer.hpp"
 #include "actors/digest.hpp"
 #include "actors/plan_agenda.hpp"
-#include "actors/plan_epoch.hpp"
+#include "actors/plan_preparation.hpp"
 #include "actors/policy/settle_plan.hpp"
 #include "actors/ranks/job.hpp"
 #include "actors/ranks/serial_observer.hpp"
@@ -72,6 +72,7 @@ private:
   void take_position(const checkpoint_position& at);
   void name_changes(const checkpoint_position& before);
   void train_stretches();
+  void prepare(const plan_change& change);
   void change_plan();
   void after_drain(std::int64_t planned_end);
   void evaluate();
@@ -100,6 +101,7 @@ private:
   std::unique_ptr<trace_files> trace_;
   step_log steps_;
   std::unique_ptr<plan_epoch> now_;
+  std::unique_ptr<plan_preparation> next_; // while a stretch runs that ends in a change
   plan_agenda agenda_;
   std::int64_t done_ = 0;          // minibatches, of the whole run
   std::int64_t resumed_ = 0;       // of them, done by a leg before this one
@@ -243,6 +245,7 @@ void training_run::train_stretches() {
     const auto end = agenda_.next_drain(plan_.drains.next(done_));
     const auto stretch = static_cast<std::int64_t>(summary_.drains.size());
     doing("training", run_part::training);
+    if (agenda_.has_one_after(end)) prepare(agenda_.first());
     done_ += now_->run().train(plan_stretch(plan_, stretch, done_, end - done_));
     summary_.drains.push_back(done_);
     if (plan_.options.stop_on_nonfinite) now_->run().require_finite("after " + std::to_string(done_) + " steps");
@@ -256,8 +259,13 @@ void training_run::train_stretches() {
   }
 }
 
+void training_run::prepare(const plan_change& change) {
+  if (!next_ || !next_->is_of(change)) next_ = std::make_unique<plan_preparation>(change, *now_, inputs_);
+}
+
 // Until all ranks are ready the plan at hand can go on, and does where one is not.
 void training_run::change_plan() {
+  const auto drained = std::chrono::steady_clock::now();
   const auto change = agenda_.take();
   doing("changing the plan", run_part::training);
   const auto exchange = std::make_shared<plan_exchange>(inputs_.ranks, now_->number() + 1);
@@ -269,18 +277,22 @@ void training_run::change_plan() {
     if (const auto cause = inputs_.ranks->control.failure()) throw job_ended(*cause);
   }
   const auto after = " after step " + std::to_string(done_);
+  prepare(change); // where it was not while the stretch ran
   auto next =
-      now_->change(change.plan, inputs_, exchange, trace_ ? &trace_->recorder() : nullptr, [&](const std::string& why) {
-        observer_.on_note("the plan was not changed" + after + ", and the one before goes on: " + why);
-        agenda_.answer(why);
-      });
+      now_->change([&] { return next_->take(); }, inputs_, exchange, trace_ ? &trace_->recorder() : nullptr,
+                   [&](const std::string& why) {
+                     observer_.on_note("the plan was not changed" + after + ", and the one before goes on: " + why);
+                     agenda_.answer(why);
+                   });
+  next_.reset();
   if (!next) return;
   now_ = std::move(next);
   plan_ = now_->plan();
   const auto seen = describe(plan_, *inputs_.net);
   summary_.plan = seen.plan;
   summary_.stages = seen.stages;
-  summary_.plan_changes.push_back({done_, plan_.plan});
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - drained;
+  summary_.plan_changes.push_back({{done_, plan_.plan}, taken.count(), exchange->bytes_moved()});
   if (trace_)
     trace_->recorder().change_plan({.first_stretch = static_cast<std::int64_t>(summary_.drains.size()),
                                     .first_minibatch = done_,

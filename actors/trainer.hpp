@@ -58,7 +58,7 @@ struct run_summary {
   std::string state_sha256;
   std::vector<stage_report> stages;
   std::vector<std::int64_t> drains;      ///< minibatches done at each drain
-  std::vector<plan_change> plan_changes; ///< that took place in this leg; `plan` is the last of them
+  std::vector<taken_change> plan_changes; ///< that took place in this leg; `plan` is the last of them
   std::vector<std::string> changes; ///< what a resumed run does otherwise than the checkpoint's: "--lr 0.1 -> 0.05"
   std::string instruction_set;      ///< what makes bits repeatable, with the plan's threads and the library's version
   std::string compute_library;

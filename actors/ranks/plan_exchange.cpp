@@ -41,8 +41,7 @@ void make_plain(pipeline& from, bundle& b, const layouts& wanted) {
 
 } // namespace
 
-plan_exchange::plan_exchange(const job* ranks, std::int64_t epoch)
-    : ranks_(ranks), round_("layouts of plan epoch " + std::to_string(epoch)) {
+plan_exchange::plan_exchange(const job* ranks, std::int64_t epoch) : ranks_(ranks), epoch_(epoch) {
   if (ranks == nullptr) return;
   out_.emplace(*ranks, in_epoch(transfer_channel, epoch));
   in_.emplace(*ranks, in_epoch(transfer_channel, epoch));
@@ -55,7 +54,8 @@ std::vector<layouts> plan_exchange::share_layouts(const pipeline& to) const {
       for (std::size_t i = 0; i < s.formats.size(); ++i)
         mine[s.layers->parameters()[i].name] = layout_of(s.formats[i]);
   std::vector<layouts> all;
-  for (const auto& text : ranks_->control.all_gather(round_, nlohmann::json(mine).dump(), ranks_->patience))
+  const auto round = "layouts of plan epoch " + std::to_string(epoch_);
+  for (const auto& text : ranks_->control.all_gather(round, nlohmann::json(mine).dump(), ranks_->patience))
     all.push_back(nlohmann::json::parse(text).get<layouts>());
   return all;
 }
@@ -68,17 +68,23 @@ std::vector<stage_snapshot> plan_exchange::move(pipeline& from, std::map<int, st
   const int rank = ranks_->rank();
   const auto wanted = share_layouts(to);
   auto sent = std::async(std::launch::async, [&] {
+    std::int64_t bytes = 0;
     for (int i = 1; i < count; ++i) { // each begins with another, so that no rank is asked by all at once
       const int other = (rank + i) % count;
       auto b = bundle_for(other, mine, to);
       make_plain(from, b, wanted[static_cast<std::size_t>(other)]);
+      for (const auto& [name, t] : b.tensors)
+        bytes += static_cast<std::int64_t>(t.bytes());
       out_->send(other, b);
     }
+    return bytes;
   });
   std::vector<stage_snapshot> needed = mine;
   for (int i = 1; i < count; ++i)
     merge_snapshots(needed, in_->receive((rank + count - i) % count, pool));
-  sent.get();
+  const auto round = "bytes of plan epoch " + std::to_string(epoch_);
+  for (const auto& text : ranks_->control.all_gather(round, std::to_string(sent.get()), ranks_->patience))
+    bytes_moved_ += std::stoll(text);
   return needed;
 }
 

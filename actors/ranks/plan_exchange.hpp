@@ -19,6 +19,8 @@ public:
   /// the job's patience.
   std::vector<stage_snapshot> move(pipeline& from, std::map<int, stage_copy> here, const pipeline& to,
                                    memory_pool& pool);
+  /// Between the job's ranks by move(), all of them together.
+  std::int64_t bytes_moved() const { return bytes_moved_; }
   /// Whoever waits gets that error: the job is over. Any thread.
   void cancel(const std::string& why);
 
@@ -26,7 +28,8 @@ private:
   std::vector<std::map<std::string, std::string>> share_layouts(const pipeline& to) const;
 
   const job* ranks_;
-  std::string round_;
+  std::int64_t epoch_;
+  std::int64_t bytes_moved_ = 0;
   std::optional<bundle_transfers> out_, in_;
 };
 

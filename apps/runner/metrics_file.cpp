@@ -55,10 +55,13 @@ ordered_json plan_json(const planner::execution_plan& p) {
 }
 
 // Those of this leg, in order.
-ordered_json plan_changes_json(const std::vector<actors::plan_change>& changes) {
+ordered_json plan_changes_json(const std::vector<actors::taken_change>& changes) {
   auto list = ordered_json::array();
   for (const auto& change : changes)
-    list.push_back({{"step", change.step}, {"plan", plan_json(*change.plan)}});
+    list.push_back({{"step", change.step},
+                    {"seconds", change.seconds},
+                    {"bytes_moved", change.bytes_moved},
+                    {"plan", plan_json(*change.plan)}});
   return list;
 }
 

@@ -115,6 +115,18 @@ std::string changes_text(const std::vector<actors::plan_change>& changes) {
   return text;
 }
 
+std::string changes_text(const std::vector<actors::taken_change>& changes) {
+  std::string text;
+  for (const auto& change : changes) {
+    text += changes_text(std::vector<actors::plan_change>{change});
+    text.back() = ';';
+    text += fmt::format(" it took {:.3g} s", change.seconds);
+    if (change.bytes_moved > 0) text += fmt::format(" and moved {}", byte_text(change.bytes_moved));
+    text += '\n';
+  }
+  return text;
+}
+
 std::string plan_text(const actors::run_summary& plan, const app_options& options, const work_counts& counts) {
   return options.model + ": " + schedule_line(plan) + "\n" +
          work_line(options, counts.steps_per_epoch, counts.test_samples) + stage_table(plan, false);

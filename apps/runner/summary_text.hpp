@@ -17,6 +17,7 @@ struct work_counts {
 std::string plan_text(const actors::run_summary& plan, const app_options& options, const work_counts& counts);
 
 /// A row for each change of plan.
+std::string changes_text(const std::vector<actors::taken_change>& changes);
 std::string changes_text(const std::vector<actors::plan_change>& changes);
 
 /// The end of a run: what this leg of it did, test loss and accuracy, samples/s, a row for each stage, hashes, and

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Kills, stops and cuts off ranks of real jobs at random moments, and checks what is promised of that.
 
-    tests/apps/nemesis.py BIN [--faults N] [--seed S] [--hosts]
+    tests/apps/nemesis.py BIN [--faults N] [--seed S] [--moments M...] [--hosts]
 
 BIN is the folder of the programs. Each fault hits one rank of a small run: when it starts, in steady state, in a
-checkpoint, in an evaluation or near the end. Checked each time: every other process ends within the deadline, not with
+checkpoint, in an evaluation, in a change of plan or near the end. Checked each time: every other process ends within the deadline, not with
 0; one cause is told, and it names the rank; nothing is left running or in shared memory; the run resumes and ends with
 the hash of an undisturbed one. With --hosts (root) the ranks sit in network namespaces and links are cut as well.
 """
@@ -27,6 +27,10 @@ PATIENCE = 120.0  # for a run that nobody disturbs
 LAYOUTS = [("pipedream", "1,1", 2, ""), ("pipedream", "2,1", 3, ""), ("pipedream", "1,2,1", 4, ""),
            ("data-parallel", "3", 3, ""), ("1f1b", "2,1", 3, "4"), ("2bw", "2,1", 2, "4")]
 MOMENTS = ["start", "steady", "checkpoint", "evaluation", "end"]
+# For the moment "change": the plan changes after every step, in cuts and processes, so most of the time goes there.
+CHANGING = ("pipedream", "1,1", 2, "")
+CHANGE_EVERY = 1
+CUTS = [(("conv1", "flatten"), ("fc1", "fc3")), (("conv1", "pool1"), ("conv2", "fc3"))]
 NETNS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "netns")
 
 
@@ -37,12 +41,14 @@ class Broken(Exception):
 class Fault:
     """Which rank of which job is hit how and when."""
 
-    def __init__(self, rng, hosts):
+    def __init__(self, rng, hosts, moments):
         self.layout = rng.choice(LAYOUTS)
         self.transport = "hosts" if hosts else rng.choice(["shm", "tcp"])
         self.what = rng.choice(["kill", "stop"] + (["cut", "cut"] if hosts else []))
-        self.moment = rng.choice(MOMENTS)
+        self.moment = rng.choice(moments)
         self.rank = rng.randrange(self.layout[2])
+        if self.moment == "change":
+            self.layout, self.what, self.rank = CHANGING, "kill", rng.randrange(2)
 
     def __str__(self):
         return (f"{self.what} rank {self.rank} of {self.layout[2]} ({self.layout[0]} {self.layout[1]}, "
@@ -52,7 +58,7 @@ class Fault:
 class Run:
     """One launched run of a small network in a folder of its own."""
 
-    def __init__(self, binaries, folder, layout, transport, hosts, resume=False, more=()):
+    def __init__(self, binaries, folder, layout, transport, hosts, changes, resume=False):
         schedule, replicas, self.ranks, microbatches = layout
         self.folder = folder
         self.metrics = os.path.join(folder, "m.jsonl")
@@ -71,7 +77,8 @@ class Run:
             command += ["--microbatches", microbatches]
         if resume:
             command += ["--resume"]
-        command += more
+        if changes:
+            command += plan_changes(folder)
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         start_new_session=True)
 
@@ -100,13 +107,15 @@ class Run:
     def wait_for(self, moment, rng):
         """Waits until the run is about at that moment; False when it ended before."""
         wanted = {"start": 0, "steady": rng.randint(5, 150), "checkpoint": rng.choice([25, 50, 100]),
-                  "evaluation": rng.choice([60, 120]), "end": 178}[moment]
+                  "evaluation": rng.choice([60, 120]), "end": 178, "change": rng.randint(3, 170)}[moment]
         until = time.monotonic() + PATIENCE
         while self.process.poll() is None and time.monotonic() < until:
             if moment == "start":
                 time.sleep(rng.uniform(0, 0.4))
                 return True
             if self.steps() >= wanted:
+                if moment == "change":
+                    time.sleep(rng.uniform(0, 0.03))  # a few changes long
                 return True
             time.sleep(0.001)
         return False
@@ -125,6 +134,22 @@ class Run:
         with open(self.metrics, encoding="utf-8") as file:
             last = json.loads(file.read().splitlines()[-1])
         return last["weights_sha256"] + last["state_sha256"]
+
+
+def plan_changes(folder):
+    """Options for changes all along, between plans that differ in cuts or processes."""
+    files = []
+    for i, (cut, ranks) in enumerate((cut, ranks) for cut in CUTS for ranks in ((0, 1), (1, 0))):
+        stages = [{"first_layer": first, "last_layer": last, "replicas": 1, "ranks": [rank]}
+                  for (first, last), rank in zip(cut, ranks)]
+        files.append(os.path.join(folder, f"plan{i}.json"))
+        with open(files[-1], "w", encoding="utf-8") as file:
+            json.dump({"format": "penstock-plan", "version": 1, "schedule": "pipedream", "processes": 2,
+                       "stages": stages}, file)
+    options = []
+    for step in range(CHANGE_EVERY, 180, CHANGE_EVERY):
+        options += ["--replan", f"{step}:{files[(step // CHANGE_EVERY) % len(files)]}"]
+    return options
 
 
 def leftovers(folder):
@@ -157,12 +182,14 @@ def is_zombie(process):
         return True
 
 
-def undisturbed(binaries, layout, transport, hosts):
+def undisturbed(binaries, layout, transport, hosts, changes):
     folder = tempfile.mkdtemp(prefix="penstock-nemesis-")
-    run = Run(binaries, folder, layout, transport, hosts)
+    run = Run(binaries, folder, layout, transport, hosts, changes)
     code, output, errors = run.finish(PATIENCE)
     if code != 0:
         raise Broken(f"an undisturbed run ended with {code}: {errors}{output}")
+    if changes and output.count("; it took ") != 179 // CHANGE_EVERY:
+        raise Broken(f"an undisturbed run changed its plan {output.count('change of plan')} times")
     result = run.hash()
     shutil.rmtree(folder)
     return result
@@ -183,10 +210,12 @@ def strike(run, what, rank):
 def one_fault(binaries, fault, rng, hosts, hashes):
     """Seconds that the others took to end, and the cause they told."""
     layout, transport, what, rank = fault.layout, fault.transport, fault.what, fault.rank
-    if layout not in hashes:
-        hashes[layout] = undisturbed(binaries, layout, transport, hosts)
+    changes = fault.moment == "change"
+    if (layout, changes) not in hashes:
+        hashes[layout, changes] = undisturbed(binaries, layout, transport, hosts, changes)
+    wanted = hashes[layout, changes]
     folder = tempfile.mkdtemp(prefix="penstock-nemesis-")
-    run = Run(binaries, folder, layout, transport, hosts)
+    run = Run(binaries, folder, layout, transport, hosts, changes)
     try:
         in_time = run.wait_for(fault.moment, rng)
         others = [p for p in (run.pid_of(r) for r in range(run.ranks) if r != rank) if p] if in_time else []
@@ -211,13 +240,13 @@ def one_fault(binaries, fault, rng, hosts, hashes):
         raise Broken(f"left behind: {left}")
     if code != 0:
         has_checkpoint = os.path.exists(os.path.join(folder, "c", "latest"))
-        rest = Run(binaries, folder, layout, transport, hosts, resume=has_checkpoint)
+        rest = Run(binaries, folder, layout, transport, hosts, changes, resume=has_checkpoint)
         code, output, errors = rest.finish(PATIENCE)
         if code != 0:
             raise Broken(f"did not resume: {errors}{output}")
-        if rest.hash() != hashes[layout]:
+        if rest.hash() != wanted:
             raise Broken("resumed to another hash")
-    elif run.hash() != hashes[layout]:
+    elif run.hash() != wanted:
         raise Broken("another hash")
     shutil.rmtree(folder)
     return seconds, "ended before" if pid is None else cause
@@ -228,6 +257,7 @@ def main():
     parser.add_argument("binaries")
     parser.add_argument("--faults", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--moments", nargs="+", default=MOMENTS + ["change"], choices=MOMENTS + ["change"])
     parser.add_argument("--hosts", action="store_true", help="ranks in network namespaces (root)")
     options = parser.parse_args()
     rng = random.Random(options.seed)
@@ -237,7 +267,7 @@ def main():
         subprocess.run([NETNS, "up", "4"], check=True, stdout=subprocess.DEVNULL)
     try:
         for i in range(options.faults):
-            fault = Fault(rng, options.hosts)
+            fault = Fault(rng, options.hosts, options.moments)
             try:
                 seconds, cause = one_fault(options.binaries, fault, rng, options.hosts, hashes)
                 print(f"{i + 1:3} ok      {fault}: {seconds:.1f} s; {cause}", flush=True)

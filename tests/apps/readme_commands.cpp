@@ -134,6 +134,7 @@ const std::vector<readme_command>& readme_commands() {
       {.section = benchmarks, .text = "build/bin/bench_transport", .why_not = by_hand},
       {.section = benchmarks, .text = "build/bin/bench_ranks", .why_not = by_hand},
       {.section = benchmarks, .text = "tools/bench_processes build/bin --cuts features.17", .why_not = by_hand},
+      {.section = benchmarks, .text = "tools/bench_replan build/bin", .why_not = by_hand},
       {.section = benchmarks,
        .text = "build/bin/bench_all_reduce 2",
        .why_not = "it needs libgloo-dev, and is " + by_hand},

@@ -168,6 +168,8 @@ TEST_F(Replan, ASynchronousRunHasTheBitsOfTheRunWithoutTheChange) {
   EXPECT_EQ(changes[0].at("step"), 3);
   EXPECT_EQ(changes[0].at("plan").at("layers"), json::array({"conv1 .. pool1", "conv2 .. fc3"}));
   EXPECT_EQ(changes[1].at("plan").at("schedule"), "1f1b");
+  EXPECT_GT(changes[0].at("seconds"), 0);
+  EXPECT_EQ(changes[0].at("bytes_moved"), 0) << "one process";
 }
 
 TEST_F(Replan, TheOracleAndManyProcessesHaveTheBitsOfTheRun) {
