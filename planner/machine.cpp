@@ -70,6 +70,8 @@ void check_stage(const machine_stage& stage, const std::string& name, int replic
   check_list("backward_seconds of " + name, stage.backward_seconds, microbatches);
   if (!stage.weight_seconds.empty()) check_weight_seconds(stage, name, microbatches);
   if (!stage.delayed_bytes.empty()) check_list("delayed_bytes of " + name, stage.delayed_bytes, microbatches);
+  if (!stage.weight_workspace_bytes.empty())
+    check_list("weight_workspace_bytes of " + name, stage.weight_workspace_bytes, microbatches);
   check_list("output_bytes of " + name, stage.output_bytes, microbatches);
   check_list("kept_bytes of " + name, stage.kept_bytes, microbatches);
   check_list("workspace_bytes of " + name, stage.workspace_bytes, microbatches);

@@ -36,7 +36,8 @@ struct machine_stage {
   /// While a backward runs, at its worst moment; below 0 where kept bytes are gone, or gradients not yet there, by
   /// then. Empty: as workspace_bytes.
   std::vector<double> backward_workspace_bytes;
-  std::vector<double> unkept_output_bytes; ///< the part of output_bytes that kept_bytes lack; empty: all of it
+  std::vector<double> weight_workspace_bytes; ///< while the weights' part of one runs; empty: none
+  std::vector<double> unkept_output_bytes;    ///< the part of output_bytes that kept_bytes lack; empty: all of it
 };
 
 /// One level of links between devices; as link_level of the cluster.

@@ -332,6 +332,9 @@ void machine_player::hold_forward(int lane, const action& a) {
 
 const std::vector<double>& machine_player::workspace_of(int stage, action_kind kind) const {
   const auto& costs = costs_of(stage);
+  static const std::vector<double> none{0};
+  if (kind == action_kind::backward_weight)
+    return costs.weight_workspace_bytes.empty() ? none : costs.weight_workspace_bytes;
   const bool is_apart = kind != action_kind::forward && !costs.backward_workspace_bytes.empty();
   return is_apart ? costs.backward_workspace_bytes : costs.workspace_bytes;
 }

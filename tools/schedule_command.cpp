@@ -20,6 +20,7 @@ namespace {
 struct time_texts {
   std::string forward = "1";
   std::string backward = "2";
+  std::string weight = "half"; // of the backward
   std::string update = "0";
   std::string send = "0";
 };
@@ -47,11 +48,17 @@ std::vector<double> parse_times(const std::string& option, const std::string& te
 std::vector<planner::stage_times> read_times(const time_texts& texts, std::size_t stages) {
   const auto forward = parse_times("--forward-time", texts.forward, stages);
   const auto backward = parse_times("--backward-time", texts.backward, stages);
+  const auto weight =
+      texts.weight == "half" ? std::vector<double>() : parse_times("--weight-time", texts.weight, stages);
   const auto update = parse_times("--update-time", texts.update, stages);
   const auto send = parse_times("--send-time", texts.send, stages);
   std::vector<planner::stage_times> times;
+  for (std::size_t s = 0; s < weight.size(); ++s)
+    if (weight[s] > backward[s])
+      throw usage_error("--weight-time: found " + std::to_string(weight[s]) + " for stage " + std::to_string(s) +
+                        ", wanted at most its --backward-time, " + std::to_string(backward[s]));
   for (std::size_t s = 0; s < stages; ++s)
-    times.push_back({forward[s], backward[s], update[s], send[s], send[s]});
+    times.push_back({forward[s], backward[s], update[s], send[s], send[s], weight.empty() ? -1 : weight[s]});
   return times;
 }
 
@@ -78,6 +85,7 @@ int schedule_command(std::span<const std::string> arguments) {
   line.group("Times of one micro-batch: one number, or one per stage with commas");
   line.text("--forward-time", times.forward, "T", "Forward");
   line.text("--backward-time", times.backward, "T", "Backward");
+  line.text("--weight-time", times.weight, "T", "The part of it that makes weight gradients, where it is split");
   line.text("--update-time", times.update, "T", "Update");
   line.text("--send-time", times.send, "T", "Latency between stages, each way");
   line.group("Picture");

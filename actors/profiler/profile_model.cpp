@@ -75,6 +75,7 @@ struct size_times {
   explicit size_times(std::size_t layers) : forward(layers), backward(layers), accumulating(layers) {}
   pass_times forward, backward, accumulating;
   std::vector<double> update;
+  std::vector<std::vector<double>> weight_share{forward.layers.size()}; // of a split backward, by layer
 };
 
 // One worker's model with a micro-batch of random samples.
@@ -114,6 +115,35 @@ public:
     if (times) times->update.push_back(seconds_since(begin));
   }
 
+  // A micro-batch whose backward is split: what share of each layer's is the weights' part.
+  void split_pass(backend& ops, std::vector<std::vector<double>>& shares) {
+    microbatch_record record = forward_pass(ops, nullptr);
+    std::vector<tensor> gradients(stage_.layers->parameters().size());
+    std::vector<double> weights(of_layers_.size());
+    std::fill(of_layers_.begin(), of_layers_.end(), 0.0);
+    replica_.observe = [&](const layer_observation& o) {
+      (o.pass == layer_pass::backward_weight ? weights : of_layers_)[static_cast<std::size_t>(o.layer)] += o.seconds;
+    };
+    compute_backward_input(ops, parts_, stage_, replica_, replica_.states, {}, *weights_, record);
+    compute_backward_weight(ops, parts_, stage_, replica_, *weights_, record, gradients);
+    replica_.observe = nullptr;
+    for (std::size_t l = 0; l < weights.size(); ++l)
+      shares[l].push_back(weights[l] > 0 ? weights[l] / (weights[l] + of_layers_[l]) : 0);
+  }
+
+  // What a split backward keeps for its weights' part, by the first layer that needs it; the model's input is nobody's.
+  void count_delayed_bytes(backend& ops, std::vector<planner::layer_cost>& costs) {
+    microbatch_record record = forward_pass(ops, nullptr);
+    compute_backward_input(ops, parts_, stage_, replica_, replica_.states, {}, *weights_, record);
+    std::set<const void*> counted{input_.storage().identity()};
+    for (auto& c : costs)
+      c.delayed_bytes = 0;
+    for (auto work = record.weight_work.layers.rbegin(); work != record.weight_work.layers.rend(); ++work)
+      for (const auto& t : work->kept)
+        if (t && counted.insert(t.storage().identity()).second)
+          costs[static_cast<std::size_t>(work->layer)].delayed_bytes += static_cast<double>(t.storage().size());
+  }
+
   void count_bytes(backend& ops, byte_counter& counter) {
     std::vector<tensor> gradients(stage_.layers->parameters().size());
     replica_.observe = [&counter](const layer_observation& o) { counter.observe(o); };
@@ -124,16 +154,21 @@ public:
   const tensor& input() const { return input_; }
 
 private:
-  void microbatch(backend& ops, std::vector<tensor>& gradients, size_times* times, pass_times* backward) {
+  microbatch_record forward_pass(backend& ops, size_times* times) {
     microbatch_record record;
     record.id = {run_.seed, 0, 0, samples_, samples_};
     record.weights = weights_;
     std::fill(of_layers_.begin(), of_layers_.end(), 0.0);
-    auto begin = clock::now();
+    const auto begin = clock::now();
     compute_forward(ops, parts_, stage_, replica_, replica_.states, {input_}, labels_, record);
     if (times) times->forward.add(of_layers_, seconds_since(begin));
+    return record;
+  }
+
+  void microbatch(backend& ops, std::vector<tensor>& gradients, size_times* times, pass_times* backward) {
+    auto record = forward_pass(ops, times);
     std::fill(of_layers_.begin(), of_layers_.end(), 0.0);
-    begin = clock::now();
+    const auto begin = clock::now();
     compute_backward(ops, parts_, stage_, replica_, replica_.states, {}, *weights_, record, gradients);
     if (backward) backward->add(of_layers_, seconds_since(begin));
   }
@@ -282,6 +317,7 @@ public:
   }
 
 private:
+  static constexpr int split_repeats = 3; // a share of one pass's own times: it needs few
   int passes_per_size() const { return options_.warmup + options_.repeats + 1; }
 
   void tell(std::int64_t samples, int& told, int total) const {
@@ -306,6 +342,7 @@ private:
       byte_counter counter(*parts_->stages.front().layers, replica.memory->memory(), worker.input(), weight_bytes_);
       worker.count_bytes(ops, counter);
       counter.write(m.layers);
+      worker.count_delayed_bytes(ops, m.layers);
     });
     const busy_workers others(*parts_, samples, run_, options_.should_stop);
     for (int i = 0; i < options_.warmup; ++i) {
@@ -316,7 +353,10 @@ private:
     const auto begin = clock::now();
     for (int i = 0; i < options_.repeats && (i < 3 || seconds_since(begin) < options_.seconds); ++i) {
       tell(samples, told, total);
-      replica.work->run([&](backend& ops) { worker.pass(ops, true, &times); });
+      replica.work->run([&](backend& ops) {
+        worker.pass(ops, true, &times);
+        if (i < split_repeats) worker.split_pass(ops, times.weight_share);
+      });
     }
     keep(times, m);
     return m;
@@ -332,6 +372,7 @@ private:
     for (std::size_t l = 0; l < m.layers.size(); ++l) {
       m.layers[l].forward_seconds = forward[l];
       m.layers[l].backward_seconds = backward[l];
+      m.layers[l].weight_seconds = backward[l] * std::clamp(median(times.weight_share[l]), 0.0, 1.0);
       m.layers[l].accumulate_seconds = std::max(0.0, accumulating[l] - backward[l]);
       // An update reads and writes each weight a fixed number of times.
       m.update_seconds.push_back(all_weights > 0 ? update * weight_bytes_[l] / all_weights : 0);

@@ -78,6 +78,7 @@ planner::plan_request request_for(const app_options& o) {
   request.in_flight = o.plan.in_flight;
   request.optimizer_copies = optimizer_copies(o.run.optimizer);
   request.synchronous_only = o.run.clip_norm > 0; // clipping needs the gradients of all stages at one version
+  request.clips_by_global_norm = o.run.clip_norm > 0;
   return request;
 }
 

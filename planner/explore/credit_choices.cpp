@@ -52,16 +52,18 @@ std::vector<counts> credit_choices(const std::string& schedule, const std::vecto
   if (p.credit == credit_default::whole_minibatch) return {share};
 
   const auto tight = tight_credits(replicas);
-  std::vector<counts> wanted{tight};
+  std::vector<counts> wanted{p.credit == credit_default::doubled ? between(tight, 1) : tight};
   if (p.flush == flush_point::drain) {
     auto hiding = tight;
     for (std::size_t s = 0; s < replicas.size(); ++s)
       if (replicas[s] > 1) hiding[s] = std::max<std::int64_t>(hiding[s], 2);
     wanted.push_back(hiding);
   }
-  for (const auto alpha : {0.25, 0.5, 0.75, 1.0})
-    wanted.push_back(between(tight, alpha));
-  wanted.push_back(full_credits(replicas, std::clamp(link_periods, 0.0, most_link_periods)));
+  if (!p.splits_backward) { // zb-h1 with more in flight is on its way to zb-h2
+    for (const auto alpha : {0.25, 0.5, 0.75, 1.0})
+      wanted.push_back(between(tight, alpha));
+    wanted.push_back(full_credits(replicas, std::clamp(link_periods, 0.0, most_link_periods)));
+  }
 
   std::vector<counts> choices;
   for (auto& credits : wanted) {

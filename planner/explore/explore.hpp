@@ -22,6 +22,7 @@ struct plan_request {
   std::string in_flight;                  ///< pinned, as --in-flight; "": free
   int optimizer_copies = 1;               ///< of the weights, in optimizer state
   bool synchronous_only = false;
+  bool clips_by_global_norm = false; ///< updates wait for all stages, so zb-h2 gains nothing over zb-h1
   bool allow_recompute = true;
   int devices = 0; ///< how many to use at most; 0: all
   std::size_t top = 20;

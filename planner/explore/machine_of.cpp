@@ -102,11 +102,14 @@ machine_stage costs_of(const std::vector<const stage_costs*>& loads, const stage
   costs.update_seconds = whole.update_seconds;
   costs.weight_bytes = costs.gradient_bytes = whole.weight_bytes;
   costs.optimizer_bytes = how.optimizer_copies * whole.weight_bytes;
-  std::vector<double> forward, backward, output, unkept, kept, workspace, backward_workspace;
+  std::vector<double> forward, backward, weight, output, unkept, kept, delayed, workspace, backward_workspace,
+      weight_workspace;
   for (const auto* load : loads) {
     const double again = how.recomputes ? load->kept_bytes : 0;
     forward.push_back(load->forward_seconds);
     backward.push_back(load->backward_seconds + (how.recomputes ? load->forward_seconds : 0));
+    weight.push_back(std::min(load->weight_seconds, backward.back()));
+    delayed.push_back(load->delayed_bytes);
     output.push_back(load->output_bytes);
     // What a stage that recomputes puts out is kept by nobody there.
     unkept.push_back(how.next_keeps_output ? 0 : how.recomputes ? load->output_bytes : load->unkept_output_bytes);
@@ -116,8 +119,14 @@ machine_stage costs_of(const std::vector<const stage_costs*>& loads, const stage
         again + std::max(how.recomputes ? load->workspace_bytes : load->backward_workspace_bytes,
                          how.accumulates ? load->accumulating_workspace_bytes : load->backward_workspace_bytes));
   }
+  for (const auto* load : loads)
+    weight_workspace.push_back(
+        std::max(0.0, how.accumulates ? load->accumulating_workspace_bytes : load->backward_workspace_bytes));
+  costs.weight_workspace_bytes = shortened(std::move(weight_workspace));
   costs.forward_seconds = shortened(std::move(forward));
   costs.backward_seconds = shortened(std::move(backward));
+  costs.weight_seconds = shortened(std::move(weight));
+  costs.delayed_bytes = shortened(std::move(delayed));
   costs.output_bytes = shortened(std::move(output));
   costs.kept_bytes = shortened(std::move(kept));
   costs.unkept_output_bytes = shortened(std::move(unkept));

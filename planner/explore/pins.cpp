@@ -115,13 +115,15 @@ void check_schedule_name(const std::string& name, const cluster& c) {
 }
 
 /// Vertical sync and naive are there to be compared with, so only by name.
-std::vector<std::string> schedules_that_apply(const cluster& c, const pins& fixed, bool synchronous_only) {
+std::vector<std::string> schedules_that_apply(const cluster& c, const pins& fixed, const plan_request& request) {
   std::vector<std::string> names;
   for (const std::string name :
-       {"pipedream", "1f1b", "gpipe", "2bw", "data-parallel", "model-parallel", fbp_schedule}) {
+       {"pipedream", "1f1b", "gpipe", "2bw", "zb-h1", "zb-h2", "data-parallel", "model-parallel", fbp_schedule}) {
     const bool one_stage_only = name == "data-parallel" || name == "model-parallel";
     if (one_stage_only && fixed.stages > 1) continue;
-    if (synchronous_only && !is_synchronous(name)) continue;
+    if (request.synchronous_only && !is_synchronous(name)) continue;
+    // Its bubble vanishes only where one minibatch's updates abut the next one's forwards, stage by stage.
+    if (name == "zb-h2" && request.clips_by_global_norm) continue;
     if (name == fbp_schedule && !has_streaming_devices(c)) continue;
     if (name == fbp_schedule &&
         std::any_of(c.devices.begin(), c.devices.end(), [](const device_type& t) { return !t.streaming; }))
@@ -136,7 +138,7 @@ void check_schedules(const cluster& c, const plan_request& request, const pins& 
     check_schedule_name(name, c);
     if (request.synchronous_only && !is_synchronous(name))
       refuse("schedule " + name +
-             " is asynchronous, wanted a synchronous one: gpipe, 1f1b, data-parallel or "
+             " is asynchronous, wanted a synchronous one: gpipe, 1f1b, zb-h1, zb-h2, data-parallel or "
              "model-parallel");
     if (name == "data-parallel" && fixed.stages > 1)
       refuse("data-parallel has one stage, found " + std::to_string(fixed.stages));
@@ -192,8 +194,7 @@ pins resolve_pins(const profile& p, const cluster& c, const plan_request& reques
     fixed.together.push_back(layers_named(p, pattern));
   check_schedules(c, request, fixed);
   fixed.chosen_schedules = !request.schedules.empty();
-  fixed.schedules =
-      fixed.chosen_schedules ? request.schedules : schedules_that_apply(c, fixed, request.synchronous_only);
+  fixed.schedules = fixed.chosen_schedules ? request.schedules : schedules_that_apply(c, fixed, request);
   return fixed;
 }
 

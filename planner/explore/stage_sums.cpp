@@ -118,6 +118,8 @@ std::vector<stage_costs> costs_of_stages(const std::vector<std::vector<int>>& st
       const auto layer = static_cast<std::size_t>(i);
       loads[s].forward_seconds += costs[layer].forward_seconds / speed;
       loads[s].backward_seconds += costs[layer].backward_seconds / speed;
+      loads[s].weight_seconds += costs[layer].weight_seconds / speed;
+      loads[s].delayed_bytes += costs[layer].delayed_bytes;
       loads[s].accumulate_seconds += costs[layer].accumulate_seconds / speed;
       loads[s].update_seconds += updates[layer] / speed;
       loads[s].weight_bytes += of.layers[layer].weight_bytes;

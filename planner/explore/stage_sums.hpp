@@ -16,6 +16,8 @@ std::vector<std::vector<int>> layers_of_stages(const plan& p, const profile& of)
 
 /// A stage's load (its workspace is the forward's), with what memory needs to be exact.
 struct stage_costs : stage_load {
+  double weight_seconds = 0;      ///< of backward_seconds, what may come later
+  double delayed_bytes = 0;       ///< until when it holds so much, in place of the kept bytes
   double unkept_output_bytes = 0; ///< of its own layers' outputs that leave it, what no backward reads
   /// Alive at a backward's worst moment beyond all kept bytes and all weight gradients of the stage; below 0 where some
   /// of those are gone, or not yet made, by then.

@@ -76,6 +76,9 @@ void visit_members(Visitor& v, Value& s) {
   v("workspace_bytes", s.workspace_bytes, required);
   v("backward_workspace_bytes", s.backward_workspace_bytes, optional, range{-1e18, 1e18});
   v("unkept_output_bytes", s.unkept_output_bytes, optional);
+  v("weight_seconds", s.weight_seconds, left_if_empty);
+  v("delayed_bytes", s.delayed_bytes, left_if_empty);
+  v("weight_workspace_bytes", s.weight_workspace_bytes, left_if_empty);
 }
 
 template <typename Visitor, maybe_const<machine_link> Value>

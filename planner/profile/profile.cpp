@@ -36,6 +36,8 @@ constexpr cost_field cost_fields[] = {
     {"kept_bytes", &layer_cost::kept_bytes, most_bytes},
     {"workspace_bytes", &layer_cost::workspace_bytes, most_bytes},
     {"backward_workspace_bytes", &layer_cost::backward_workspace_bytes, most_bytes},
+    {"weight_seconds", &layer_cost::weight_seconds, most_seconds},
+    {"delayed_bytes", &layer_cost::delayed_bytes, most_bytes},
 };
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -109,6 +111,9 @@ void check_measurement(const profile& p, const measurement& m) {
     const auto what = which + ", layer " + quoted(p.layers[i].name) + ": ";
     for (const auto& field : cost_fields)
       check_number(m.layers[i].*field.value, field.most, what + field.name);
+    if (const auto& c = m.layers[i]; c.weight_seconds > c.backward_seconds)
+      refuse(what + "weight_seconds is " + number_text(c.weight_seconds) + ", wanted at most backward_seconds, " +
+             number_text(c.backward_seconds));
     if (!m.update_seconds.empty()) check_number(m.update_seconds[i], most_seconds, what + "update_seconds");
   }
   const bool takes_time =
@@ -146,6 +151,18 @@ double on_line(double at, double low_at, double low, double high_at, double high
 
 } // namespace
 
+double usual_weight_seconds(const profile_layer& layer, const layer_cost& cost) {
+  return layer.weight_bytes > 0 ? cost.backward_seconds / 2 : 0;
+}
+
+double usual_delayed_bytes(const profile& p, const measurement& m, std::size_t layer) {
+  if (p.layers[layer].weight_bytes <= 0) return 0;
+  auto bytes = m.layers[layer].output_bytes;
+  for (const auto input : p.layers[layer].inputs)
+    if (input >= 0) bytes += m.layers[static_cast<std::size_t>(input)].output_bytes; // the model's input is nobody's
+  return bytes;
+}
+
 void check_profile(const profile& p) {
   check_text(p.model, "the profile's model");
   check_text(p.model_options, "the profile's model_options");
@@ -182,6 +199,8 @@ std::vector<layer_cost> costs_at(const profile& p, double samples, int threads) 
                                   ? cost(0) * (samples / size(0))
                                   : on_line(samples, size(high - 1), cost(high - 1), size(high), cost(high));
     }
+  for (auto& c : costs) // two lines of their own: the part stays one of the whole
+    c.weight_seconds = std::min(c.weight_seconds, c.backward_seconds);
   return costs;
 }
 

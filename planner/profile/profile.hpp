@@ -24,6 +24,8 @@ struct layer_cost {
   /// and those before it, while its forward or its backward runs.
   double workspace_bytes = 0;
   double backward_workspace_bytes = 0;
+  double weight_seconds = 0; ///< the part of backward_seconds that makes weight gradients alone, and may come later
+  double delayed_bytes = 0;  ///< what that part needs, of inputs and output gradients, until it is done
 };
 
 struct profile_layer {
@@ -55,6 +57,11 @@ struct profile {
   std::vector<std::string> doubts;            ///< where it contradicts itself, though it was measured again
 };
 
+/// What a file that does not tell weight_seconds and delayed_bytes is taken to say of a layer with weights: half of its
+/// backward, and the outputs of the layers that it reads and its own. A layer without weights has neither.
+double usual_weight_seconds(const profile_layer& layer, const layer_cost& cost);
+double usual_delayed_bytes(const profile& p, const measurement& m, std::size_t layer);
+
 /// Throws std::invalid_argument, one line that names the layer, what was found and what was wanted: no layers, a
 /// duplicate or empty name or "input" (which names the model's input), a text with control characters, an input that is
 /// not an earlier layer (so cycles too), a number that is negative, not finite or absurd (a time above 1e6 s, a size
@@ -65,8 +72,9 @@ void check_profile(const profile& p);
 /// path or the line. What they return passes check_profile().
 ///
 /// JSON: the members above as keys, "format": "penstock-profile" and "version": 1; inputs by name; costs of a
-/// measurement in an object by layer, update_seconds among them. What is 0 unless measured may be left out, the rest
-/// may not; an unknown key is refused with the nearest.
+/// measurement in an object by layer, update_seconds among them. What is 0 unless measured may be left out, and so may
+/// weight_seconds and delayed_bytes (see usual_weight_seconds); the rest may not; an unknown key is refused with the
+/// nearest.
 profile profile_from_json(std::string_view text, const std::string& source);
 /// Reads back exactly. Throws as check_profile().
 std::string to_json(const profile& p);

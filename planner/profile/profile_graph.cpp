@@ -244,6 +244,11 @@ profile profile_from_graph(std::string_view text, const std::string& source, std
                                         .kept_output_bytes = node.output_bytes,
                                         .kept_bytes = node.output_bytes});
   }
+  auto& only = p.measurements[0];
+  for (std::size_t i = 0; i < p.layers.size(); ++i) {
+    only.layers[i].weight_seconds = usual_weight_seconds(p.layers[i], only.layers[i]);
+    only.layers[i].delayed_bytes = usual_delayed_bytes(p, only, i);
+  }
   try {
     p.input_bytes_per_sample = std::llround(std::min(input_bytes / static_cast<double>(samples), 9e18));
     check_profile(p);

@@ -83,7 +83,7 @@ measurement read_measurement(const json_value& in, const profile& p, const layer
   m.layers.resize(p.layers.size());
   m.update_seconds.resize(p.layers.size());
   const auto layers = in.at("layers");
-  std::vector<bool> is_read(p.layers.size());
+  std::vector<bool> is_read(p.layers.size()), tells_delayed(p.layers.size());
   std::size_t updates = 0;
   for (const auto& [name, cost] : layers.members()) {
     const auto found = index.find(name);
@@ -92,7 +92,8 @@ measurement read_measurement(const json_value& in, const profile& p, const layer
     const auto i = static_cast<std::size_t>(found->second);
     is_read[i] = true;
     cost.allow({"forward_seconds", "backward_seconds", "accumulate_seconds", "output_bytes", "kept_output_bytes",
-                "kept_bytes", "workspace_bytes", "backward_workspace_bytes", "update_seconds"});
+                "kept_bytes", "workspace_bytes", "backward_workspace_bytes", "weight_seconds", "delayed_bytes",
+                "update_seconds"});
     m.layers[i] = {.forward_seconds = cost.at("forward_seconds").number(),
                    .backward_seconds = cost.at("backward_seconds").number(),
                    .accumulate_seconds = number_or_zero(cost, "accumulate_seconds"),
@@ -101,11 +102,19 @@ measurement read_measurement(const json_value& in, const profile& p, const layer
                    .kept_bytes = cost.at("kept_bytes").number(),
                    .workspace_bytes = number_or_zero(cost, "workspace_bytes"),
                    .backward_workspace_bytes = number_or_zero(cost, "backward_workspace_bytes")};
+    const auto weight_seconds = cost.find("weight_seconds");
+    m.layers[i].weight_seconds =
+        weight_seconds ? weight_seconds->number() : usual_weight_seconds(p.layers[i], m.layers[i]);
+    const auto delayed_bytes = cost.find("delayed_bytes");
+    if (delayed_bytes) m.layers[i].delayed_bytes = delayed_bytes->number();
+    tells_delayed[i] = delayed_bytes.has_value();
     m.update_seconds[i] = number_or_zero(cost, "update_seconds");
     if (cost.find("update_seconds")) ++updates;
   }
   for (std::size_t i = 0; i < is_read.size(); ++i)
     if (!is_read[i]) layers.at(p.layers[i].name); // says that it is missing
+  for (std::size_t i = 0; i < p.layers.size(); ++i)
+    if (!tells_delayed[i]) m.layers[i].delayed_bytes = usual_delayed_bytes(p, m, i);
   if (updates == 0)
     m.update_seconds.clear();
   else if (updates < p.layers.size())
@@ -158,7 +167,9 @@ std::string cost_line(const std::string& name, const layer_cost& c) {
          ", \"output_bytes\": " + number_text(c.output_bytes) +
          ", \"kept_output_bytes\": " + number_text(c.kept_output_bytes) +
          ", \"kept_bytes\": " + number_text(c.kept_bytes) + ", \"workspace_bytes\": " + number_text(c.workspace_bytes) +
-         ", \"backward_workspace_bytes\": " + number_text(c.backward_workspace_bytes);
+         ", \"backward_workspace_bytes\": " + number_text(c.backward_workspace_bytes) +
+         ", \"weight_seconds\": " + number_text(c.weight_seconds) +
+         ", \"delayed_bytes\": " + number_text(c.delayed_bytes);
 }
 
 } // namespace

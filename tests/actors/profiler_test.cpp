@@ -231,7 +231,9 @@ INSTANTIATE_TEST_SUITE_P(
                       memory_case{"pipedream", {1, 1, 1}, {"conv2", "fc1"}, 1, "double"},
                       memory_case{"1f1b", {1, 1}, {"conv2"}, 4}, memory_case{"gpipe", {1, 1}, {"pool"}, 4},
                       memory_case{"gpipe", {1, 1}, {"conv2"}, 8, "", true}, memory_case{"2bw", {1, 1}, {"conv2"}, 4},
-                      memory_case{"pipedream", {2, 1}, {"pool"}}));
+                      memory_case{"pipedream", {2, 1}, {"pool"}}, memory_case{"zb-h1", {1, 1}, {"conv2"}, 8},
+                      memory_case{"zb-h2", {1, 1, 1}, {"conv2", "fc1"}, 8},
+                      memory_case{"zb-h1", {1, 1}, {"conv2"}, 8, "", true}));
 
 } // namespace
 } // namespace penstock::testing

@@ -55,7 +55,7 @@ actors::pipeline_request random_request(std::mt19937_64& bits, family of, bool r
     if (r.schedule == "pipedream-vertical-sync") r.replicas.assign(stages, r.replicas.front());
     break;
   case family::synchronous:
-    r.schedule = pick(bits, {"1f1b", "gpipe", "model-parallel"});
+    r.schedule = pick(bits, {"1f1b", "gpipe", "model-parallel", "zb-h1", "zb-h2"});
     r.microbatches = 4; // one stage with the same M has the same bits
     break;
   case family::double_buffered:

@@ -76,6 +76,7 @@ const std::map<std::string, std::vector<std::string>> by_option{
     {"--ssh", {" "}},
     {"--straggler", {"cpu", "cpu=", "cpu=nan", "nodevice=2"}},
     {"--update-time", {"-1", "nan", "inf", "many", "1,,2", "1,2,3,4"}},
+    {"--weight-time", {"-1", "nan", "inf", "many", "1,,2", "1,2,3,4", "3"}}, // more than the backward's 2
     {"--weights", {"nowhere.safetensors", ".", "/dev/zero"}},
     {"--weights-prefix", {}}, // a word of the file's
 };

@@ -126,6 +126,14 @@ TEST(PenstockTool, TrainsAModelByName) {
   EXPECT_THAT(unknown.errors, HasSubstr("did you mean 'vgg"));
 }
 
+TEST(PenstockTool, DrawsTheWeightsPartOfASplitBackward) {
+  const auto result = penstock_tool({"schedule", "--schedule", "zb-h1", "--stages", "3", "--microbatches", "6",
+                                     "--minibatches", "1", "--columns", "80", "--weight-time", "0.5"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  // F 1, I 1.5, W 0.5: 6 * 3 units of work and (3 - 1) * (1 + 1.5 - 0.5) of waiting.
+  EXPECT_THAT(result.output, AllOf(HasSubstr("bubble 18.18 %"), HasSubstr("=7 its weights' part")));
+}
+
 TEST(PenstockTool, DrawsASchedule) {
   const auto result = penstock_tool({"schedule", "--schedule", "gpipe", "--stages", "3", "--microbatches", "3",
                                      "--minibatches", "1", "--columns", "80"});

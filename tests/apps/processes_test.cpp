@@ -70,6 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(layout{"pipedream", "1,1", 2, "shm"}, layout{"pipedream", "1,1,1", 3, "tcp"},
                       layout{"pipedream", "3,1", 4, "shm"}, layout{"pipedream", "2,1,2", 3, "auto"},
                       layout{"1f1b", "2,1", 3, "tcp", "4"}, layout{"gpipe", "1,1,1", 2, "shm", "3"},
+                      layout{"zb-h1", "1,1,1", 3, "shm", "4"}, layout{"zb-h2", "1,2", 2, "tcp", "3"},
                       layout{"data-parallel", "4", 4, "shm"}, layout{"data-parallel", "2", 2, "tcp"},
                       layout{"2bw", "2,1", 3, "shm", "4"}, layout{"pipedream-vertical-sync", "2,2", 4, "tcp"}),
     [](const auto& of) {

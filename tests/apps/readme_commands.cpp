@@ -16,6 +16,7 @@ const std::string by_hand = "a benchmark of minutes, for a quiet machine";
 const std::vector<readme_command>& readme_commands() {
   static const std::string intro = "Penstock";
   static const std::string overview = "What you get";
+  static const std::string schedules = "Schedules";
   static const std::string plans = "Plans";
   static const std::string replans = "Change the plan while it trains";
   static const std::string several = "Several processes, several hosts";
@@ -45,6 +46,11 @@ const std::vector<readme_command>& readme_commands() {
       {overview, "build/bin/penstock models", {}, "", "resnet50"},
       {overview, "penstock models NAME", {{"NAME", "vgg16"}}, "", "features.0"},
       {overview, "penstock train NAME …", {{"NAME …", "lenet"}}, "--steps 2", "done: 2 steps in "},
+      {schedules,
+       "build/bin/penstock schedule --schedule zb-h1 --stages 4 --microbatches 8",
+       {},
+       "--columns 80",
+       "its weights' part"},
       {plans, "build/bin/vgg16 --image-size 64 --plan auto --save-plan plan.json", {}, small_vgg, "predicted"},
       {plans,
        "build/bin/penstock profile vgg16 --image-size 64 --batch 32 -o profile.json",
@@ -125,6 +131,7 @@ const std::vector<readme_command>& readme_commands() {
        .why_not = "it needs PyTorch, and is " + by_hand},
       {.section = benchmarks, .text = "build/bin/bench_pipeline vgg16 20", .why_not = by_hand},
       {.section = benchmarks, .text = "build/bin/bench_hop", .why_not = by_hand},
+      {.section = benchmarks, .text = "build/bin/bench_bubble", .why_not = by_hand},
       {benchmarks, "build/bin/bench_trace", {}, "--benchmark_min_time=0.01", "ns"},
       {.section = benchmarks,
        .text = "build/bin/bench_planner tests/planner/pipedream_profiles/gnmt_large.txt",

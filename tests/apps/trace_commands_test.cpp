@@ -97,6 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
     Layouts, TraceOfARun,
     testing::Values(traced_layout{"OneStage", 1, {}},
                     traced_layout{"MicroBatches", 1, {"--stages", "3", "--schedule", "1f1b", "--microbatches", "4"}},
+                    traced_layout{"SplitBackward", 2, {"--stages", "3", "--schedule", "zb-h2", "--microbatches", "4"}},
                     traced_layout{"TwoVersions", 1, {"--replicas", "2,1", "--schedule", "2bw", "--microbatches", "4"}},
                     traced_layout{"Replicas", 1, {"--replicas", "2,1,2"}},
                     traced_layout{"TwoRanks", 2, {"--stages", "2"}},

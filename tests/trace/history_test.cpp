@@ -103,6 +103,36 @@ TEST(History, FindsASpanThatIsThereTwice) {
   }
 }
 
+synthetic_run split_run() {
+  return make_run({.name = "zb-h1", .replicas = {1, 1}, .microbatches = 3}, {3});
+}
+
+TEST(History, FindsAPartOfASplitBackwardThatIsMissingOrThereTwice) {
+  auto run = split_run();
+  run.erase(run.find(span_kind::backward_weight, 1, 2, 1));
+  EXPECT_EQ(verdict(run), "stage 1: no backward_weight of minibatch 2 micro-batch 1");
+  run = split_run();
+  run.erase(run.find(span_kind::backward_input, 1, 2, 2));
+  EXPECT_THAT(verdict(run), HasSubstr("no backward_input of minibatch 2 micro-batch 2"));
+  for (const auto kind : {span_kind::backward_input, span_kind::backward_weight}) {
+    run = split_run();
+    auto again = run.find(kind, 1, 1, 0);
+    again.begin_ns = again.end_ns;
+    run.records.push_back(again);
+    EXPECT_EQ(verdict(run), "stage 1: " + std::string(name_of(kind)) + " of minibatch 1 micro-batch 0 a second time");
+  }
+}
+
+TEST(History, FindsAWeightsPartAheadOfItsInputsPartOrBehindItsUpdate) {
+  auto run = split_run();
+  auto& early = run.find(span_kind::backward_weight, 1, 0, 2);
+  early.begin_ns = run.find(span_kind::backward_input, 1, 0, 2).begin_ns + 1;
+  EXPECT_EQ(verdict(run), "stage 1: backward_weight of minibatch 0 micro-batch 2 before its backward_input ended");
+  run = split_run();
+  run.find(span_kind::backward_weight, 1, 0, 2).end_ns = run.find(span_kind::update, 1, 0).begin_ns + 1;
+  EXPECT_THAT(verdict(run), HasSubstr("before the end of the backward_weight of minibatch 0 micro-batch 2"));
+}
+
 TEST(History, FindsABackwardOfAnotherVersionThanItsForward) {
   auto run = pipedream_run();
   auto& r = run.find(span_kind::backward, 0, 3);

@@ -43,6 +43,11 @@ TEST(CreditChoices, OfAFlushAreAtMostAShareOfTheMinibatch) {
     EXPECT_LE(*std::max_element(credits.begin(), credits.end()), 6);
 }
 
+TEST(CreditChoices, OfASplitBackwardAreThoseOfItsSchedule) {
+  EXPECT_EQ(credit_choices("zb-h1", {1, 1, 1}, 8, 1), (choices{{3, 2, 1}}));
+  EXPECT_EQ(credit_choices("zb-h2", {1, 1, 1}, 8, 1), (choices{{5, 3, 1}}));
+}
+
 TEST(CreditChoices, OfFixedSchedulesAreOne) {
   EXPECT_EQ(credit_choices("gpipe", {2, 1}, 8, 3), (choices{{4, 8}}));
   EXPECT_EQ(credit_choices("model-parallel", {1, 1}, 8, 3), (choices{{1, 1}}));

@@ -96,6 +96,29 @@ TEST(Explore, NamesTheRunnerUpAndWhyOthersLost) {
     })) << name;
 }
 
+TEST(ExploreZeroBubble, IsWhatASynchronousPlanGainsByWhereWeightsTakeTheirShare) {
+  std::vector<layer_of> layers;
+  for (int i = 0; i < 4; ++i)
+    layers.push_back({"l" + std::to_string(i), 1, 10, 1e9}); // too heavy to be replicated over slow links
+  auto p = chain_of(layers);
+  for (auto& cost : p.measurements[0].layers)
+    cost.weight_seconds = cost.forward_seconds;
+  plan_request request;
+  request.batch = 16;
+  request.microbatches = {16};
+  request.stages = 4;
+  request.synchronous_only = true;
+  const auto slow = flat_cluster(4, 1e6);
+  const auto best = make_plan(p, slow, request);
+  EXPECT_EQ(best.schedule, "zb-h2");
+  request.clips_by_global_norm = true;
+  const auto clipped = make_plan(p, slow, request);
+  EXPECT_EQ(clipped.schedule, "zb-h1") << "updates wait for all stages";
+  request.schedules = {"1f1b"};
+  EXPECT_LT(clipped.predicted->step_seconds, make_plan(p, slow, request).predicted->step_seconds);
+  EXPECT_LT(best.predicted->step_seconds, clipped.predicted->step_seconds);
+}
+
 TEST(ExploreSamples, NoMicrobatchIsSmallerThanTheModelCanBeTrainedOn) {
   auto p = chain_of({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}}, 1);
   p.least_samples = 4;

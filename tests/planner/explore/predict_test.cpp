@@ -186,6 +186,22 @@ TEST(MachineOf, CountsWhatABackwardHasNotYetMadeAndNoLongerKeeps) {
   EXPECT_GT(m.stages[0].backward_workspace_bytes.front(), 100);
 }
 
+TEST(MachineOf, SplitsTheBackwardAsTheProfileDoes) {
+  auto p = chain(3);
+  auto& costs = p.measurements[0].layers;
+  costs[0].weight_seconds = 0.5;
+  costs[1].weight_seconds = 1.5;
+  costs[1].delayed_bytes = 150;
+  auto two = plan_of(p, {2, 1}, {1, 1}, "zb-h1");
+  const auto m = machine_of(two, p, flat_cluster(2, fast));
+  EXPECT_THAT(m.stages[0].backward_seconds, ElementsAre(DoubleEq(4)));
+  EXPECT_THAT(m.stages[0].weight_seconds, ElementsAre(DoubleEq(2)));
+  EXPECT_THAT(m.stages[0].delayed_bytes, ElementsAre(DoubleEq(150)));
+  two.stages[0].recompute = true;
+  EXPECT_THAT(machine_of(two, p, flat_cluster(2, fast)).stages[0].weight_seconds, ElementsAre(DoubleEq(2)))
+      << "what is computed again belongs to the input's part";
+}
+
 TEST(MachineOf, TakesEachTypesOwnPace) {
   const auto p = chain(4);
   auto c = flat_cluster(3, 100);

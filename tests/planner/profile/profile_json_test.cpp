@@ -144,13 +144,36 @@ TEST(ProfileJson, EveryKeyIsMissedByItsPath) {
     m.layers.push_back({.forward_seconds = 9});
   p.measurements[0].update_seconds.push_back(0);
   p.measurements[1].update_seconds.push_back(0);
-  EXPECT_EQ(refusal_of(replaced(
-                to_json(p),
-                R"(,
+  EXPECT_EQ(
+      refusal_of(replaced(
+          to_json(p),
+          R"(,
       "last": {"forward_seconds": 9, "backward_seconds": 0, "accumulate_seconds": 0, "output_bytes": 0, "kept_output_bytes": 0, )"
-                R"("kept_bytes": 0, "workspace_bytes": 0, "backward_workspace_bytes": 0, "update_seconds": 0})",
-                "")),
-            "p.json: measurements[0].layers: the key 'last' is missing");
+          R"("kept_bytes": 0, "workspace_bytes": 0, "backward_workspace_bytes": 0, "weight_seconds": 0, "delayed_bytes": 0, "update_seconds": 0})",
+          "")),
+      "p.json: measurements[0].layers: the key 'last' is missing");
+}
+
+TEST(ProfileJson, AFileThatDoesNotSplitTheBackwardIsTakenToHalveItWhereThereAreWeights) {
+  auto text = to_json(example_profile());
+  for (const std::string key : {"weight_seconds", "delayed_bytes"})
+    for (auto at = text.find(", \"" + key); at != std::string::npos; at = text.find(", \"" + key))
+      text.erase(at, text.find_first_of(",}", at + 1) - at);
+  const auto p = profile_from_json(text, "old.json");
+  const auto& m = p.measurements[0];
+  EXPECT_EQ(m.layers[0].weight_seconds, m.layers[0].backward_seconds / 2);
+  EXPECT_EQ(m.layers[1].weight_seconds, 0) << "it has no weights";
+  EXPECT_EQ(m.layers[3].weight_seconds, m.layers[3].backward_seconds / 2);
+  EXPECT_EQ(m.layers[0].delayed_bytes, m.layers[0].output_bytes) << "it reads the model's input, which is nobody's";
+  EXPECT_EQ(m.layers[2].delayed_bytes, 0);
+  EXPECT_EQ(m.layers[3].delayed_bytes, m.layers[2].output_bytes + m.layers[3].output_bytes);
+}
+
+TEST(ProfileJson, WeightsTakeNoMoreThanTheirBackward) {
+  auto p = example_profile();
+  p.measurements[0].layers[0].weight_seconds = 0.3;
+  EXPECT_THAT([&] { to_json(p); }, testing::ThrowsMessage<std::invalid_argument>(HasSubstr(
+                                       "'conv1': weight_seconds is 0.3, wanted at most backward_seconds, 0.2")));
 }
 
 TEST(ProfileJson, UnknownKeysAreRefusedWithTheNearest) {
