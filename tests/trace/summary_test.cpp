@@ -43,6 +43,23 @@ TEST(Summary, GpipeShowsItsBubble) {
   }
 }
 
+TEST(Summary, ASplitBackwardCountsWholeAndTellsItsWeightsPart) {
+  const auto file = file_of(make_run({.name = "zb-h1", .replicas = {1, 1}, .microbatches = 4}, {60}));
+  const auto s = summarize(file);
+  for (const auto& stage : s.stages) {
+    // F = I = W: (n - 1) F of M 3 F + (n - 1) F, the update apart.
+    EXPECT_NEAR(stage.bubble(), 1.0 / 13, 0.02);
+    EXPECT_NEAR(*stage.ideal_bubble, stage.bubble(), 0.01);
+    EXPECT_NEAR(stage.backward_time.median, 2e-6, 1e-12);
+    EXPECT_NEAR(stage.forward / stage.backward, 0.5, 0.02);
+  }
+  EXPECT_EQ(s.stages[0].weight_time.median, 0) << "the first stage's backward is whole";
+  EXPECT_NEAR(s.stages[1].weight_time.median, 1e-6, 1e-12);
+  EXPECT_THAT(to_text(s, file), HasSubstr("of it weights ms"));
+  const auto whole = file_of(make_run({.name = "1f1b", .replicas = {1, 1}, .microbatches = 4}, {60}));
+  EXPECT_THAT(to_text(summarize(whole), whole), Not(HasSubstr("of it weights ms")));
+}
+
 TEST(Summary, ARunTooShortToBeSteadyIsTakenWhole) {
   const auto s = summarize(file_of(make_run({.name = "pipedream", .replicas = {1, 1, 1}}, {1})));
   EXPECT_FALSE(s.is_steady);
