@@ -17,7 +17,14 @@ fault check_counts(const schedule& s) {
   if (s.microbatches < 1 || s.minibatches < 0 || s.window < 0)
     return "the schedule has " + count_of(s.minibatches, "minibatch") + " of " +
            count_of(s.microbatches, "micro-batch") + " and window " + std::to_string(s.window);
+  if (s.chunks < 1 || s.stages.size() % static_cast<std::size_t>(s.chunks) != 0)
+    return "the schedule has " + count_of(static_cast<std::int64_t>(s.stages.size()), "stage") + " in " +
+           count_of(s.chunks, "chunk") + " a worker";
   for (std::size_t i = 0; i < s.stages.size(); ++i) {
+    const auto first = static_cast<std::size_t>(position_of(s, static_cast<int>(i)));
+    if (s.stages[i].replicas != s.stages[first].replicas)
+      return "stage " + std::to_string(i) + " has " + count_of(s.stages[i].replicas, "replica") + ", stage " +
+             std::to_string(first) + " of the same workers has " + std::to_string(s.stages[first].replicas);
     if (s.stages[i].replicas < 1) return "stage " + std::to_string(i) + " has no replica";
     if (s.stages[i].credit < 1)
       return "stage " + std::to_string(i) + " has credit " + std::to_string(s.stages[i].credit) + ", wanted at least 1";
@@ -132,6 +139,7 @@ fault walk_schedule(const schedule& s, const std::vector<sequence>& orders) {
 /// (n + 2) P, runs of T and of T - P minibatches are both right or both wrong. By induction T may be the least that
 /// leaves the same remainder.
 std::optional<std::int64_t> equivalent_minibatches(const schedule& s, const std::vector<sequence>& orders) {
+  if (check_shape(s, orders)) return {};
   const auto period = dealing_period(s);
   if (period == 0) return {};
   const auto most = s.minibatches / period / 4; // beyond it the walk is not worth its while

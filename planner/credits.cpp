@@ -1,6 +1,8 @@
 // The credits K_s: the published ones, rule 2's for full speed, and those a person gives.
 #include "planner/credits.hpp"
 
+#include "planner/interleaved.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -50,6 +52,28 @@ void check_does_not_grow(const std::vector<std::int64_t>& credits, const std::ve
                                   std::to_string(before) + " on stage " + std::to_string(s - 1) +
                                   "; wanted K at most " + std::to_string(before / replicas[s] + 1));
   }
+}
+
+/// Interleaved: its order holds what its warm-up gives, so no fewer will do and more are of no use to a replica.
+std::vector<std::int64_t> warm_up_credits(const preset& p, const schedule_request& request, int microbatches) {
+  const auto own = interleaved_credits(static_cast<int>(request.replicas.size()), request.chunks,
+                                       request.replicas.front(), microbatches);
+  using mode = in_flight_spec::mode;
+  if (request.in_flight.kind == mode::standard) return own;
+  const auto name = std::string(p.name);
+  if (request.in_flight.kind != mode::given)
+    throw std::invalid_argument("in-flight of " + name + " follows from its warm-up: leave it out");
+  const auto& given = request.in_flight.given;
+  if (given.size() != own.size())
+    throw std::invalid_argument("in-flight has " + std::to_string(given.size()) + " counts for " +
+                                std::to_string(own.size()) + " stages, wanted one per stage");
+  check_range(given);
+  for (std::size_t s = 0; s < own.size(); ++s)
+    if (given[s] < own[s])
+      throw std::invalid_argument(name + " holds what its warm-up gives: in-flight of stage " + std::to_string(s) +
+                                  " is " + std::to_string(given[s]) + ", wanted at least " + std::to_string(own[s]) +
+                                  " for " + std::to_string(microbatches) + " micro-batches");
+  return given;
 }
 
 void check_given(const preset& p, const std::vector<std::int64_t>& credits, const std::vector<int>& replicas,
@@ -127,6 +151,7 @@ std::vector<std::int64_t> full_credits(const std::vector<int>& replicas, double 
 std::vector<std::int64_t> resolve_credits(const preset& p, const schedule_request& request, int microbatches) {
   const auto& replicas = request.replicas;
   using mode = in_flight_spec::mode;
+  if (p.credit == credit_default::warm_up) return warm_up_credits(p, request, microbatches);
   if (request.in_flight.kind == mode::given) {
     check_given(p, request.in_flight.given, replicas, microbatches);
     return request.in_flight.given;

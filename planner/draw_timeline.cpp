@@ -88,12 +88,18 @@ std::string number(double value) {
 std::vector<timeline_span> timeline_of(const simulation& run) {
   std::vector<timeline_span> spans;
   spans.reserve(run.spans.size());
+  const auto positions = std::max(1, static_cast<int>(run.busy.size()) / run.chunks);
   for (const auto& s : run.spans)
-    spans.push_back({s.stage, s.replica, s.what.kind, s.what.minibatch, s.begin, s.end});
+    spans.push_back({s.stage % positions, s.replica, s.what.kind, s.what.minibatch, s.begin, s.end});
   return spans;
 }
 
-std::string draw_timeline(const std::vector<timeline_span>& spans, double from, double to, int width) {
+std::string rows_of(const simulation& run) {
+  return run.chunks > 1 ? "worker" : "stage";
+}
+
+std::string draw_timeline(const std::vector<timeline_span>& spans, double from, double to, int width,
+                          const std::string& row_word) {
   if (width < 10 || width > 100'000)
     throw std::invalid_argument("timeline width is " + std::to_string(width) + ", wanted 10 to 100000");
   if (!std::isfinite(from) || !std::isfinite(to) || from >= to)
@@ -111,7 +117,7 @@ std::string draw_timeline(const std::vector<timeline_span>& spans, double from, 
   std::size_t margin = 0;
   const auto name_of = [&](const std::pair<int, int>& place) {
     const auto [stage, replica] = place;
-    auto title = "stage " + std::to_string(stage);
+    auto title = row_word + " " + std::to_string(stage);
     if (last_replica[stage] > 0) title.append(".").append(std::to_string(replica));
     return title;
   };
@@ -128,14 +134,14 @@ std::string draw_timeline(const std::vector<timeline_span>& spans, double from, 
          (is_split ? "=7 its weights' part, " : "") + "u update, . idle\n";
 }
 
-std::string draw_timeline(const std::vector<timeline_span>& spans, int width) {
+std::string draw_timeline(const std::vector<timeline_span>& spans, int width, const std::string& row_word) {
   auto from = std::numeric_limits<double>::infinity(), to = -from;
   for (const auto& s : spans)
     if (is_drawable(s)) {
       from = std::min(from, s.begin);
       to = std::max(to, s.end);
     }
-  return from < to ? draw_timeline(spans, from, to, width) : std::string();
+  return from < to ? draw_timeline(spans, from, to, width, row_word) : std::string();
 }
 
 } // namespace penstock::planner

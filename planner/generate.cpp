@@ -1,5 +1,6 @@
-// Makes the order of every schedule: one greedy rule, steered by the preset's flags.
+// Makes the order of a stage's schedules: one greedy rule, steered by the preset's flags.
 #include "planner/generator.hpp"
+#include "planner/interleaved.hpp"
 #include "planner/presets.hpp"
 #include "planner/split_backward_order.hpp"
 
@@ -181,6 +182,7 @@ private:
 std::unique_ptr<generator> make_generator(const schedule& s, const worker& w) {
   const auto& p = find_preset(s.name);
   const auto stage = stages_at(s, w.position).front();
+  if (p.order == action_order::chunks_in_turn) return make_interleaved_order(s, w);
   if (p.splits_backward) return make_split_backward_order(s, stage, w.replica);
   return std::make_unique<greedy_order>(s, p, stage, w.replica);
 }

@@ -109,6 +109,11 @@ void check_machine(const schedule& s, const machine& m, const machine_options& o
   const auto devices = check_links(m.links);
   for (std::size_t i = 0; i < m.stages.size(); ++i)
     check_stage(m.stages[i], "stage " + std::to_string(i), s.stages[i].replicas, s.microbatches, devices);
+  for (std::size_t i = 0; i < m.stages.size(); ++i)
+    if (const auto position = static_cast<std::size_t>(position_of(s, static_cast<int>(i)));
+        m.stages[i].devices != m.stages[position].devices)
+      throw std::invalid_argument("stage " + std::to_string(i) + " has other devices than stage " +
+                                  std::to_string(position) + ", whose workers host it");
   check_options(options);
   for (const auto& slow : options.stragglers)
     if (std::none_of(m.stages.begin(), m.stages.end(), [&](const machine_stage& stage) {

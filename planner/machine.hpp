@@ -10,7 +10,8 @@ namespace penstock::planner {
 
 /// What one stage costs on one of its replicas. Times and sizes per micro-batch: one number, or one for each of the M.
 struct machine_stage {
-  std::vector<int> devices; ///< one per replica; a device that two replicas share runs one action at a time
+  std::vector<int> devices; ///< one per replica; a device that two replicas share runs one action at a time. Stages of
+                            ///< the same workers have the same
   std::vector<double> forward_seconds{1};
   std::vector<double> backward_seconds{2}; ///< recomputation included
   /// The part of backward_seconds that a split backward leaves for later; empty: half of them.

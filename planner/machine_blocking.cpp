@@ -24,7 +24,8 @@ bool machine_player::awaits(int lane, const action& a) const {
   const auto& state = lanes_[static_cast<std::size_t>(lane)];
   const auto& head = state_.head(lane);
   return !state.is_busy && !devices_[static_cast<std::size_t>(state.device)].is_busy && head && takes(*head, a) &&
-         head->minibatch == a.minibatch && head->microbatch == a.microbatch;
+         head->stage == a.stage + (a.kind == action_kind::forward ? 1 : -1) && head->minibatch == a.minibatch &&
+         head->microbatch == a.microbatch;
 }
 
 /// Starts every transfer whose two ends are there. Ends that wait to send to each other do both at once, as a paired

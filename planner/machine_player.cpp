@@ -30,6 +30,7 @@ machine_player::machine_player(const schedule& s, const machine& m, const machin
       lanes_(static_cast<std::size_t>(state_.lanes())), devices_(static_cast<std::size_t>(device_count(m))),
       stages_(s.stages.size()),
       unfinished_(static_cast<std::size_t>(s.minibatches), static_cast<std::int32_t>(s.microbatches)) {
+  result_.chunks = s.chunks;
   result_.busy.resize(s.stages.size());
   result_.peak_in_flight.resize(s.stages.size());
   result_.memory.resize(s.stages.size());
@@ -51,11 +52,11 @@ void machine_player::add_stage(int stage) {
   st.updates_once = st.route.by_reference;
   st.reduces = st.route.members > 1 && costs.all_reduce_bytes > 0;
   st.updates.resize(static_cast<std::size_t>(updates_of(schedule_, stage)));
+  st.own.resize(static_cast<std::size_t>(plan.replicas));
   std::vector<stage_passes> readers;
   for (int r = 0; r < plan.replicas; ++r) {
-    auto& lane = lane_of(st.first_lane + r);
-    lane.device = costs.devices[static_cast<std::size_t>(r)];
-    lane.shares.resize(st.updates.size());
+    lane_of(st.first_lane + r).device = costs.devices[static_cast<std::size_t>(r)];
+    st.own[static_cast<std::size_t>(r)].shares.resize(st.updates.size());
     readers.emplace_back(sequence(schedule_, worker{position_of(schedule_, stage), r}), stage,
                          stage_passes::kind::forwards);
     if (!st.updates_once) st.versions.push_back(version_ledger({readers.back()}));
@@ -181,18 +182,17 @@ double machine_player::backward_seconds_of(const action& a) const {
   return a.kind == action_kind::backward_weight ? weights : whole - weights;
 }
 
-double machine_player::seconds_of(int lane, const action& a) const {
+double machine_player::seconds_of(int lane, const action& a) {
   const auto stage = a.stage;
-  const auto& state = lanes_[static_cast<std::size_t>(lane)];
   const auto& costs = costs_of(stage);
   auto seconds = costs.update_seconds;
   if (a.kind == action_kind::forward) seconds = of_microbatch(costs.forward_seconds, a);
   if (a.kind != action_kind::forward && a.kind != action_kind::update) seconds = backward_seconds_of(a);
   if (makes_weight_gradient(a.kind)) {
-    if (state.shares[group_of(a)].is_begun) seconds += costs.accumulate_seconds;
+    if (own_of(stage, lane).shares[group_of(a)].is_begun) seconds += costs.accumulate_seconds;
   }
   if (options_.jitter > 0) seconds *= jitter_of(options_, stage, state_.replica(lane), a);
-  return seconds * devices_[static_cast<std::size_t>(state.device)].factor;
+  return seconds * device_of(lane_of(lane).device).factor;
 }
 
 void machine_player::add_span(int lane, const action& a, double begin, double end) {
@@ -211,13 +211,13 @@ void machine_player::occupy(int lane, const action& a) {
   schedule_event(end, happening::action_ends, lane, a);
   if (a.kind == action_kind::forward) {
     auto& peak = result_.peak_in_flight[static_cast<std::size_t>(stage)];
-    peak = std::max(peak, ++state.in_flight);
+    peak = std::max(peak, ++own_of(stage, lane).in_flight);
     hold_forward(lane, a);
     return;
   }
   hold_backward(lane, a);
   if (!makes_weight_gradient(a.kind)) return;
-  auto& done = state.shares[group_of(a)];
+  auto& done = own_of(stage, lane).shares[group_of(a)];
   if (!std::exchange(done.is_begun, true)) done.backwards_left = backwards_for(lane, a);
   if (--done.backwards_left == 0) join_update(lane, a, now_, end);
 }
@@ -226,7 +226,7 @@ void machine_player::finish(int lane, const action& a) {
   auto& state = lane_of(lane);
   state.is_busy = false;
   let_go_after(lane, a);
-  if (ends_flight(a.kind)) --state.in_flight;
+  if (ends_flight(a.kind)) --own_of(a.stage, lane).in_flight;
   if (makes_weight_gradient(a.kind)) {
     if (a.stage == 0 && --unfinished_[static_cast<std::size_t>(a.minibatch)] == 0) done_.push_back(now_);
   }
@@ -283,9 +283,9 @@ void machine_player::deliver(int lane, const action& a) {
   if (has_receiver(a)) {
     const auto peer = receiver_of(a);
     if (is_copied(lane, peer)) {
-      lane_of(lane).memory.remove(memory_part::activations, held_by_sender(stage, a));
-      lane_of(peer).memory.add(memory_part::activations,
-                               of_microbatch(costs_of(is_forward ? stage : stage - 1).output_bytes, a));
+      memory_of(stage, lane).remove(memory_part::activations, held_by_sender(stage, a));
+      memory_of(stage + (is_forward ? 1 : -1), peer)
+          .add(memory_part::activations, of_microbatch(costs_of(is_forward ? stage : stage - 1).output_bytes, a));
     }
   }
   if (is_forward)
@@ -298,7 +298,7 @@ void machine_player::deliver(int lane, const action& a) {
 
 void machine_player::hold_what_stays(int stage, int lane) {
   const auto& costs = costs_of(stage);
-  auto& memory = lane_of(lane).memory;
+  auto& memory = memory_of(stage, lane);
   memory.add(memory_part::optimizer_state, costs.optimizer_bytes);
   memory.add(memory_part::other, costs.state_bytes);
   count_versions(stage, lane);
@@ -313,9 +313,9 @@ version_ledger& machine_player::ledger_of(int stage, int lane) {
 void machine_player::count_versions(int stage, int lane) {
   const auto& st = stage_of(stage);
   const auto bytes = static_cast<double>(ledger_of(stage, lane).alive()) * costs_of(stage).weight_bytes;
-  if (!st.updates_once) return lane_of(lane).memory.set(memory_part::weights, bytes);
+  if (!st.updates_once) return memory_of(stage, lane).set(memory_part::weights, bytes);
   for (int r = 0; r < st.replicas; ++r)
-    lane_of(st.first_lane + r).memory.set(memory_part::weights, bytes);
+    memory_of(stage, st.first_lane + r).set(memory_part::weights, bytes);
 }
 
 void machine_player::hold_forward(int lane, const action& a) {
@@ -325,7 +325,7 @@ void machine_player::hold_forward(int lane, const action& a) {
   ledger.capture(a.version);
   ledger.pass_forward(stage_of(stage).updates_once ? static_cast<std::size_t>(state_.replica(lane)) : 0);
   count_versions(stage, lane);
-  auto& memory = lane_of(lane).memory;
+  auto& memory = memory_of(stage, lane);
   memory.add(memory_part::activations, of_microbatch(costs.kept_bytes, a));
   memory.add(memory_part::workspace, of_microbatch(costs.workspace_bytes, a));
 }
@@ -349,13 +349,13 @@ double machine_player::held_by_sender(int stage, const action& a) const {
 void machine_player::hold_backward(int lane, const action& a) {
   const auto stage = a.stage;
   const auto& costs = costs_of(stage);
-  auto& memory = lane_of(lane).memory;
+  auto& memory = memory_of(stage, lane);
   if (!schedule_.stashes_weights) {
     ledger_of(stage, lane).capture(a.version);
     count_versions(stage, lane);
   }
   memory.add(memory_part::workspace, of_microbatch(workspace_of(stage, a.kind), a)); // first: it may be below 0
-  if (makes_weight_gradient(a.kind) && !lane_of(lane).shares[group_of(a)].is_begun)
+  if (makes_weight_gradient(a.kind) && !own_of(stage, lane).shares[group_of(a)].is_begun)
     memory.add(memory_part::gradients, costs.gradient_bytes);
 }
 
@@ -364,16 +364,16 @@ void machine_player::let_go_input(int lane, const action& a) {
   const auto from = a.stage + (a.kind == action_kind::forward ? -1 : 1);
   const auto sender = state_.lane_for(from, a);
   if (is_copied(sender, lane))
-    lane_of(lane).memory.remove(memory_part::activations,
-                                of_microbatch(costs_of(std::min(from, a.stage)).output_bytes, a));
+    memory_of(a.stage, lane)
+        .remove(memory_part::activations, of_microbatch(costs_of(std::min(from, a.stage)).output_bytes, a));
   else
-    lane_of(sender).memory.remove(memory_part::activations, held_by_sender(from, a));
+    memory_of(from, sender).remove(memory_part::activations, held_by_sender(from, a));
 }
 
 void machine_player::let_go_after(int lane, const action& a) {
   const auto stage = a.stage;
   const auto& costs = costs_of(stage);
-  auto& memory = lane_of(lane).memory;
+  auto& memory = memory_of(stage, lane);
   memory.remove(memory_part::workspace, of_microbatch(workspace_of(stage, a.kind), a));
   const bool is_forward = a.kind == action_kind::forward;
   const auto& delayed = costs.delayed_bytes.empty() ? costs.kept_bytes : costs.delayed_bytes;
@@ -396,10 +396,8 @@ void machine_player::let_go_after(int lane, const action& a) {
 void machine_player::note_memory(int stage) {
   auto& most = result_.memory[static_cast<std::size_t>(stage)];
   const replica_memory* fullest = nullptr;
-  for (int r = 0; r < stage_of(stage).replicas; ++r) {
-    const auto& memory = lane_of(stage_of(stage).first_lane + r).memory;
-    if (fullest == nullptr || memory.peak() > fullest->peak()) fullest = &memory;
-  }
+  for (const auto& own : stage_of(stage).own)
+    if (fullest == nullptr || own.memory.peak() > fullest->peak()) fullest = &own.memory;
   most.total = fullest->peak();
   most.weights = fullest->peak_of(memory_part::weights);
   most.gradients = fullest->peak_of(memory_part::gradients);

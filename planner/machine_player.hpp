@@ -38,7 +38,7 @@ private:
     bool operator>(const event& other) const { return time != other.time ? time > other.time : order > other.order; }
   };
 
-  /// What one lane has done for one update.
+  /// What one replica has done for one update.
   struct share {
     std::int64_t backwards_left = 0; // once it has begun
     bool is_begun = false;
@@ -50,17 +50,24 @@ private:
     std::optional<action> unsent; // a blocking send that waits or runs
     bool is_sending = false;
     bool is_paired = false; // its receiver sends to it at the same time
+  };
+  /// One replica of one stage: what its lane, which may host several stages, does for this one.
+  struct replica_state {
     std::int64_t in_flight = 0;
     bool is_updating = false;    // or will, when its device is free
     std::vector<action> reached; // updates that it has come to and that are not done
     std::vector<share> shares;   // by update
     replica_memory memory;
   };
+  struct waiting_update {
+    int lane = 0;
+    int stage = 0;
+  };
   struct device_state { // what waits is little and in order
     bool is_busy = false;
-    double factor = 1;        // of a straggler
-    std::vector<int> updates; // lanes whose next update waits
-    std::vector<int> lanes;   // that found the device busy
+    double factor = 1;                   // of a straggler
+    std::vector<waiting_update> updates; // whose next one waits
+    std::vector<int> lanes;              // that found the device busy
   };
   struct update_state {
     int joined = 0; // replicas whose last backward has begun, or who have none
@@ -77,6 +84,7 @@ private:
     bool updates_once = false; // one update on the first replica's device serves all
     bool reduces = false;
     machine_links::group_route route;
+    std::vector<replica_state> own;
     std::vector<update_state> updates;
     std::vector<version_ledger> versions; // one, or one for each replica
     double reduced_seconds = 0;
@@ -130,11 +138,16 @@ private:
 
   lane_state& lane_of(int lane) { return lanes_[static_cast<std::size_t>(lane)]; }
   device_state& device_of(int device) { return devices_[static_cast<std::size_t>(device)]; }
+  replica_state& own_of(int stage, int lane) {
+    auto& st = stage_of(stage);
+    return st.own[static_cast<std::size_t>(lane - st.first_lane)];
+  }
+  replica_memory& memory_of(int stage, int lane) { return own_of(stage, lane).memory; }
   stage_state& stage_of(int stage) { return stages_[static_cast<std::size_t>(stage)]; }
   const machine_stage& costs_of(int stage) const { return machine_.stages[static_cast<std::size_t>(stage)]; }
   update_state& state_of_update(const action& a) { return stage_of(a.stage).updates[group_of(a)]; }
   std::size_t group_of(const action& a) const;
-  double seconds_of(int lane, const action& a) const;
+  double seconds_of(int lane, const action& a);
   bool is_copied(int from_lane, int to_lane) const;
 
   const schedule& schedule_;

@@ -25,8 +25,8 @@ void machine_player::reach_update(int lane, const action& a) {
   const auto stage = a.stage;
   const auto& st = stage_of(stage);
   auto& u = state_of_update(a);
-  lane_of(lane).reached.push_back(a);
-  if (!lane_of(lane).shares[group_of(a)].is_begun) join_update(lane, a, now_, now_);
+  own_of(stage, lane).reached.push_back(a);
+  if (!own_of(stage, lane).shares[group_of(a)].is_begun) join_update(lane, a, now_, now_);
   if (++u.reached == st.replicas) {
     if (!st.reduces || st.updates_once) {
       u.is_reduced = true;
@@ -88,22 +88,22 @@ void machine_player::queue_updates(int stage) {
   const auto& st = stage_of(stage);
   const auto last_lane = st.first_lane + (st.updates_once ? 1 : st.replicas);
   for (auto lane = st.first_lane; lane < last_lane; ++lane) {
-    auto& state = lane_of(lane);
-    if (state.is_updating || state.reached.empty() || !state_of_update(state.reached.front()).is_reduced) continue;
-    state.is_updating = true;
-    device_of(state.device).updates.push_back(lane);
-    start_update(state.device);
+    auto& own = own_of(stage, lane);
+    if (own.is_updating || own.reached.empty() || !state_of_update(own.reached.front()).is_reduced) continue;
+    own.is_updating = true;
+    const auto device = lane_of(lane).device;
+    device_of(device).updates.push_back({lane, stage});
+    start_update(device);
   }
 }
 
 void machine_player::start_update(int number) {
   auto& device = device_of(number);
   if (device.is_busy || device.updates.empty()) return;
-  const auto lane = device.updates.front();
+  const auto [lane, stage] = device.updates.front();
   device.updates.erase(device.updates.begin());
   device.is_busy = true;
-  const auto a = lane_of(lane).reached.front();
-  const auto stage = a.stage;
+  const auto a = own_of(stage, lane).reached.front();
   const auto& st = stage_of(stage);
   auto begin = now_;
   if (st.reduces && st.updates_once) {
@@ -125,15 +125,15 @@ void machine_player::finish_update(int lane, const action& a) {
   const auto group = group_of(a);
   for (auto l = st.updates_once ? st.first_lane : lane; l < (st.updates_once ? st.first_lane + st.replicas : lane + 1);
        ++l) {
-    auto& state = lane_of(l);
-    if (state.shares[group].is_begun) state.memory.remove(memory_part::gradients, costs_of(stage).gradient_bytes);
-    state.reached.erase(state.reached.begin());
+    auto& own = own_of(stage, l);
+    if (own.shares[group].is_begun) own.memory.remove(memory_part::gradients, costs_of(stage).gradient_bytes);
+    own.reached.erase(own.reached.begin());
     if (st.updates_once || machine_.links.empty())
       state_.finish_update(stage, state_.replica(l));
     else
       state_.finish_own_update(stage, state_.replica(l));
   }
-  lane_of(lane).is_updating = false;
+  own_of(stage, lane).is_updating = false;
   queue_updates(stage);
   free_device(lane_of(lane).device, lane);
 }

@@ -44,6 +44,7 @@ const std::vector<preset>& presets() {
        .unit = update_unit::replica_group,
        .versions = version_rule::newest_for_backward},
       {.name = "2bw", .flush = flush_point::drain, .unit = update_unit::minibatch_after_next},
+      {.name = "interleaved", .order = action_order::chunks_in_turn, .credit = credit_default::warm_up},
       {.name = "zb-h1", .splits_backward = true},
       {.name = "zb-h2", .credit = credit_default::doubled, .splits_backward = true},
   };

@@ -7,7 +7,7 @@
 
 namespace penstock::planner {
 
-enum class action_order : std::uint8_t { one_forward_one_backward, all_forwards_first };
+enum class action_order : std::uint8_t { one_forward_one_backward, all_forwards_first, chunks_in_turn };
 
 /// When the pipeline runs empty: after every minibatch, or only at the drain.
 enum class flush_point : std::uint8_t { minibatch, drain };
@@ -25,7 +25,7 @@ enum class version_rule : std::uint8_t {
   newest_for_backward ///< pipedream-naive
 };
 
-enum class credit_default : std::uint8_t { one, tight, doubled, whole_minibatch };
+enum class credit_default : std::uint8_t { one, tight, doubled, whole_minibatch, warm_up };
 
 struct preset {
   std::string_view name;

@@ -14,6 +14,7 @@ namespace {
 
 // Far more than any machine has; keeps a mistyped number from asking for all memory.
 constexpr std::int64_t most_replicas = 65536;
+constexpr std::int64_t most_stages = 65536;
 
 [[noreturn]] void refuse(const std::string& message) {
   throw std::invalid_argument(message);
@@ -31,7 +32,18 @@ void check_counts(const schedule_request& request) {
   if (request.microbatches < 0)
     refuse("micro-batches is " + std::to_string(request.microbatches) + ", wanted at least 1");
   if (request.window < 0) refuse("window is " + std::to_string(request.window) + ", wanted at least 0");
+  if (request.chunks < 1) refuse("chunks is " + std::to_string(request.chunks) + ", wanted at least 1");
+  if (request.chunks > most_stages / static_cast<std::int64_t>(request.replicas.size()))
+    refuse("chunks is " + std::to_string(request.chunks) + " on " + std::to_string(request.replicas.size()) +
+           " worker positions, wanted at most " + std::to_string(most_stages) + " stages in all");
   if (request.minibatches < 0) refuse("minibatches is " + std::to_string(request.minibatches) + ", wanted at least 0");
+}
+
+// Its credits are found by walking a minibatch.
+constexpr std::size_t most_interleaved_stages = 4096;
+
+const char* place_word(const preset& p) {
+  return p.order == action_order::chunks_in_turn ? "worker position" : "stage";
 }
 
 void check_fits(const preset& p, const schedule_request& request) {
@@ -41,11 +53,18 @@ void check_fits(const preset& p, const schedule_request& request) {
   if (p.unit == update_unit::replica_group && request.microbatches > 1)
     refuse(std::string(p.name) + " moves whole minibatches: micro-batches is " + std::to_string(request.microbatches) +
            ", wanted 1; to accumulate gradients over micro-batches without a flush use 2bw");
-  if (p.versions == version_rule::vertical)
+  if (p.order != action_order::chunks_in_turn && request.chunks > 1)
+    refuse("chunks is " + std::to_string(request.chunks) + ", and " + std::string(p.name) +
+           " has one stage a worker; several chunks a worker are for interleaved");
+  if (p.order == action_order::chunks_in_turn && request.chunks * replicas.size() > most_interleaved_stages)
+    refuse(std::string(p.name) + " has " + std::to_string(request.chunks * replicas.size()) +
+           " stages, wanted at most " + std::to_string(most_interleaved_stages));
+  if (p.versions == version_rule::vertical || p.order == action_order::chunks_in_turn)
     for (std::size_t s = 1; s < replicas.size(); ++s)
       if (replicas[s] != replicas[0])
-        refuse(std::string(p.name) + " needs equal replica counts: stage 0 has " + std::to_string(replicas[0]) +
-               ", stage " + std::to_string(s) + " has " + std::to_string(replicas[s]));
+        refuse(std::string(p.name) + " needs equal replica counts: " + place_word(p) + " 0 has " +
+               std::to_string(replicas[0]) + ", " + place_word(p) + " " + std::to_string(s) + " has " +
+               std::to_string(replicas[s]));
 }
 
 int default_microbatches(const preset& p, const schedule_request& request) {
@@ -96,12 +115,13 @@ schedule resolve_schedule(const schedule_request& request) {
   s.minibatches = request.minibatches;
   s.microbatches = default_microbatches(p, request);
   s.window = request.window;
+  s.chunks = request.chunks;
   s.synchronous = p.flush == flush_point::minibatch;
   s.stashes_weights = p.versions != version_rule::newest_for_backward;
   s.updates.per_minibatch_group = s.updates.scale_learning_rate = p.unit == update_unit::replica_group;
   const auto credits = resolve_credits(p, request, s.microbatches);
   for (std::size_t i = 0; i < credits.size(); ++i)
-    s.stages.push_back({.replicas = request.replicas[i], .credit = credits[i]});
+    s.stages.push_back({.replicas = request.replicas[i % request.replicas.size()], .credit = credits[i]});
   if (p.unit == update_unit::minibatch_after_next) s.microbatches = buffered_microbatches(s, request.microbatches);
   for (auto& stage : s.stages)
     stage.readable_versions = readable_versions(p, s, stage);

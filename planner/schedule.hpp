@@ -80,11 +80,12 @@ in_flight_spec parse_in_flight(std::string_view text);
 
 struct schedule_request {
   std::string name = "pipedream";
-  std::vector<int> replicas{1}; ///< R_s, one per stage
+  std::vector<int> replicas{1}; ///< R_s, one per stage, or per worker position where each hosts several chunks
   int microbatches = 0; ///< M; 0: the schedule's own default (R for data-parallel, max (K_s-1) R_s for 2bw, else 1)
   in_flight_spec in_flight;
   int window = 0;
   std::int64_t minibatches = 1;
+  int chunks = 1; ///< v: stages of each worker position (interleaved)
 };
 
 /// Names of the schedules, in the order of DESIGN section 2's table.

@@ -30,14 +30,17 @@ void check_times(const schedule& s, const std::vector<stage_times>& times) {
   }
 }
 
-/// A device for every replica, and messages that take their time without holding anything.
+/// A device for every worker, and messages that take their time without holding anything.
 machine machine_of(const schedule& s, const std::vector<stage_times>& times) {
   machine m;
   int devices = 0;
   for (std::size_t i = 0; i < times.size(); ++i) {
     machine_stage stage;
-    for (int r = 0; r < s.stages[i].replicas; ++r)
-      stage.devices.push_back(devices++);
+    if (const auto position = static_cast<std::size_t>(position_of(s, static_cast<int>(i))); position < i)
+      stage.devices = m.stages[position].devices;
+    else
+      for (int r = 0; r < s.stages[i].replicas; ++r)
+        stage.devices.push_back(devices++);
     stage.forward_seconds = {times[i].forward};
     stage.backward_seconds = {times[i].backward};
     if (times[i].weight >= 0) stage.weight_seconds = {times[i].weight};
@@ -53,7 +56,8 @@ machine machine_of(const schedule& s, const std::vector<stage_times>& times) {
 
 double simulation::bubble() const {
   if (makespan <= 0 || busy.empty()) return 0;
-  return 1 - std::accumulate(busy.begin(), busy.end(), 0.0) / static_cast<double>(busy.size()) / makespan;
+  const auto positions = static_cast<double>(busy.size()) / chunks;
+  return 1 - std::accumulate(busy.begin(), busy.end(), 0.0) / positions / makespan;
 }
 
 simulation simulate(const schedule& s, const std::vector<stage_times>& times) {

@@ -27,8 +27,9 @@ struct simulation {
   std::vector<simulated_span> spans; ///< in order of begin
   double makespan = 0;
   std::vector<double> busy;                 ///< per stage, mean over its replicas
+  int chunks = 1;                           ///< stages that a worker hosts, whose busy times add up
   std::vector<std::int64_t> peak_in_flight; ///< per stage, largest over its replicas
-  double bubble() const;                    ///< 1 - busy / makespan, mean over stages
+  double bubble() const;                    ///< 1 - busy / makespan, mean over worker positions
 };
 
 /// Throws std::invalid_argument for times that are negative or not finite, or another count than the stages', and

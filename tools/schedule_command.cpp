@@ -103,7 +103,8 @@ int schedule_command(std::span<const std::string> arguments) {
               static_cast<long long>(minibatches), minibatches == 1 ? "" : "es", schedule.microbatches,
               schedule.microbatches == 1 ? "" : "es", apps::percent_text(run.bubble(), 1).c_str(),
               planner::draw_timeline(planner::timeline_of(run),
-                                     columns > 0 ? columns : apps::picture_columns(schedule.stages.size()))
+                                     columns > 0 ? columns : apps::picture_columns(schedule.stages.size()),
+                                     rows_of(run))
                   .c_str(),
               describe(schedule, run).c_str());
   return 0;

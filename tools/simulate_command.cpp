@@ -138,7 +138,7 @@ std::string picture(const planner::schedule& s, const planner::machine_run& run,
     if (span.stage == 0 && span.kind == planner::action_kind::backward && span.minibatch <= last)
       end = std::max(end, span.end);
   }
-  return end > 0 ? planner::draw_timeline(shown, 0, end, columns) : "";
+  return end > 0 ? planner::draw_timeline(shown, 0, end, columns, rows_of(run)) : "";
 }
 
 std::string json_of(const planner::schedule& s, const planner::machine_run& run, const std::vector<double>& busy,

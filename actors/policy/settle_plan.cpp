@@ -11,6 +11,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <span>
 #include <stdexcept>
 
 namespace penstock::actors {
@@ -21,10 +22,17 @@ using planner::execution_plan;
 
 std::vector<int> cuts_for(const pipeline_request& r, const model& net) {
   const int layers = static_cast<int>(net.layers().size());
-  if (r.cuts.empty()) return balanced_cuts(net, r.replicas);
-  if (r.cuts.size() + 1 != r.replicas.size())
-    throw usage_error("cuts: " + std::to_string(r.cuts.size()) + " given; " + std::to_string(r.replicas.size()) +
-                      " stages have " + std::to_string(r.replicas.size() - 1));
+  std::vector<int> replicas; // by stage
+  for (int chunk = 0; chunk < chunks_of(r); ++chunk)
+    replicas.insert(replicas.end(), r.replicas.begin(), r.replicas.end());
+  if (static_cast<int>(replicas.size()) > layers && chunks_of(r) > 1)
+    throw usage_error("chunks: " + std::to_string(chunks_of(r)) + " on " + std::to_string(r.replicas.size()) +
+                      " worker positions are " + std::to_string(replicas.size()) + " stages, wanted at most " +
+                      std::to_string(layers) + ", the layers of " + net.name());
+  if (r.cuts.empty()) return balanced_cuts(net, replicas);
+  if (r.cuts.size() + 1 != replicas.size())
+    throw usage_error("cuts: " + std::to_string(r.cuts.size()) + " given; " + std::to_string(replicas.size()) +
+                      " stages have " + std::to_string(replicas.size() - 1));
   std::vector<int> cuts{0};
   for (const int c : r.cuts) {
     if (c <= cuts.back() || c >= layers)
@@ -35,12 +43,17 @@ std::vector<int> cuts_for(const pipeline_request& r, const model& net) {
   return cuts;
 }
 
+// All that a position hosts runs where its first stage does.
+std::span<const planner::planned_stage> first_of_each_position(const execution_plan& p) {
+  return std::span(p.stages).first(positions_of(p));
+}
+
 // Ranks by devices "TYPE:R", where there are no more than the job has processes. Nothing where a device has no such
 // number, or the plan was made for more processes.
 std::optional<std::vector<std::vector<int>>> ranks_by_devices(const execution_plan& p, int processes) {
   std::vector<std::vector<int>> ranks;
   std::set<int> used;
-  for (const auto& stage : p.stages) {
+  for (const auto& stage : first_of_each_position(p)) {
     auto& of_stage = ranks.emplace_back();
     for (const auto& device : stage.devices) {
       const auto colon = device.rfind(':');
@@ -59,13 +72,15 @@ std::optional<std::vector<std::vector<int>>> ranks_by_devices(const execution_pl
 
 std::vector<std::vector<int>> given_ranks(const execution_plan& p) {
   std::vector<std::vector<int>> ranks;
-  for (const auto& stage : p.stages)
+  for (const auto& stage : first_of_each_position(p))
     ranks.push_back(stage.ranks);
   return ranks;
 }
 
 void settle_ranks(execution_plan& p, int processes) {
-  const auto replicas = replicas_of(p);
+  std::vector<int> replicas; // by position
+  for (const auto& stage : first_of_each_position(p))
+    replicas.push_back(stage.replicas);
   placement where{processes, {}};
   if (!p.stages.front().ranks.empty() && (p.processes == 0 || p.processes == processes)) {
     where.rank_of = given_ranks(p);
@@ -77,26 +92,39 @@ void settle_ranks(execution_plan& p, int processes) {
   }
   p.processes = processes > 1 ? processes : 0;
   for (std::size_t s = 0; s < p.stages.size(); ++s)
-    p.stages[s].ranks = processes > 1 ? where.rank_of[s] : std::vector<int>();
-}
-
-int workers_on(const placement& where, int rank) {
-  int workers = 0;
-  for (const auto& stage : where.rank_of)
-    workers += static_cast<int>(std::count(stage.begin(), stage.end(), rank));
-  return workers;
+    p.stages[s].ranks = processes > 1 ? where.rank_of[s % replicas.size()] : std::vector<int>();
 }
 
 } // namespace
 
+int workers_on(const execution_plan& settled, int rank) {
+  const auto where = placement_of(settled);
+  int workers = 0;
+  for (std::size_t position = 0; position < positions_of(settled); ++position)
+    workers += static_cast<int>(std::ranges::count(where.rank_of[position], rank));
+  return workers;
+}
+
+int chunks_of(const pipeline_request& r) {
+  if (r.chunks > 0) return r.chunks;
+  return r.schedule == "interleaved" ? 2 : 1;
+}
+
 planner::schedule_request schedule_request_of(const pipeline_request& r, std::int64_t minibatches) {
-  return {r.schedule, r.replicas, r.microbatches, r.in_flight, r.window, minibatches};
+  return {.name = r.schedule,
+          .replicas = r.replicas,
+          .microbatches = r.microbatches,
+          .in_flight = r.in_flight,
+          .window = r.window,
+          .minibatches = minibatches,
+          .chunks = chunks_of(r)};
 }
 
 execution_plan draft_plan(const pipeline_request& request, const model& net) {
   const auto dealing = asking_the_planner([&] { return planner::resolve_schedule(schedule_request_of(request, 1)); });
   const auto cuts = cuts_for(request, net);
-  const auto stages = request.replicas.size();
+  const auto positions = request.replicas.size();
+  const auto stages = positions * static_cast<std::size_t>(chunks_of(request));
   if (!request.recompute.empty() && request.recompute.size() != stages)
     throw usage_error("recompute: given for " + std::to_string(request.recompute.size()) + " stages, wanted " +
                       std::to_string(stages));
@@ -106,16 +134,17 @@ execution_plan draft_plan(const pipeline_request& request, const model& net) {
   p.schedule = request.schedule;
   p.microbatches = dealing.microbatches;
   p.window = request.window;
+  p.chunks = chunks_of(request);
   p.threads = request.threads;
   for (std::size_t s = 0; s < stages; ++s) {
     const auto end = s + 1 < stages ? static_cast<std::size_t>(cuts[s + 1]) : net.layers().size();
     planner::planned_stage stage;
     stage.first_layer = net.layers()[static_cast<std::size_t>(cuts[s])].name;
     stage.last_layer = net.layers()[end - 1].name;
-    stage.replicas = request.replicas[s];
+    stage.replicas = request.replicas[s % positions];
     stage.in_flight = dealing.stages[s].credit;
     stage.recompute = !request.recompute.empty() && request.recompute[s];
-    if (!request.ranks.empty()) stage.ranks = request.ranks[s];
+    if (!request.ranks.empty()) stage.ranks = request.ranks[s % positions];
     p.stages.push_back(std::move(stage));
   }
   return p;
@@ -130,7 +159,7 @@ planner::plan_ptr settle_plan(execution_plan p, const model& net, job_place wher
     planner::settle_schedule(p);
   });
   settle_ranks(p, where.processes);
-  if (p.threads == 0) p.threads = std::max(1, usable_cores() / std::max(1, workers_on(placement_of(p), where.rank)));
+  if (p.threads == 0) p.threads = std::max(1, usable_cores() / std::max(1, workers_on(p, where.rank)));
   return std::make_shared<const execution_plan>(std::move(p));
 }
 
@@ -163,6 +192,7 @@ pipeline_request as_request(const execution_plan& p, const model& net) {
   r.microbatches = asked.microbatches;
   r.in_flight = asked.in_flight;
   r.window = asked.window;
+  r.chunks = asked.chunks;
   r.threads = p.threads;
   r.cuts = first_layers_of(p, net);
   r.cuts.erase(r.cuts.begin());

@@ -14,16 +14,19 @@ namespace penstock::actors {
 /// A pipeline as it is asked for, before the model and the processes are known. What is left out has a default.
 struct pipeline_request {
   std::string schedule = "pipedream";
-  std::vector<int> replicas{1}; ///< one entry per stage
+  std::vector<int> replicas{1}; ///< one entry per stage, or per worker position where each hosts several chunks
   int microbatches = 0;         ///< 0: the schedule's default
   planner::in_flight_spec in_flight{};
   int window = 0;
-  int threads = 0;                       ///< compute threads per worker; 0: cores / workers, at least 1
-  std::vector<int> cuts{};               ///< first layer of stages 1..n-1; empty: balanced by parameters and flops
-  std::vector<bool> recompute{};         ///< per stage; empty: none
-  std::vector<std::vector<int>> ranks{}; ///< by stage and replica: which process hosts it; empty: in order
+  int chunks = 0;                ///< stages of each worker position; 0: the schedule's own, 2 of interleaved
+  int threads = 0;               ///< compute threads per worker; 0: cores / workers, at least 1
+  std::vector<int> cuts{};       ///< first layer of stages 1, 2, ...; empty: balanced by parameters and flops
+  std::vector<bool> recompute{}; ///< per stage; empty: none
+  std::vector<std::vector<int>>
+      ranks{}; ///< by entry of `replicas` and replica: which process hosts it; empty: in order
 };
 
+int chunks_of(const pipeline_request& request);
 /// What the schedule generator is asked for.
 planner::schedule_request schedule_request_of(const pipeline_request& request, std::int64_t minibatches);
 
@@ -48,6 +51,9 @@ planner::plan_ptr settle_request(const pipeline_request& request, const model& n
 
 /// The settled plan's ranks.
 placement placement_of(const planner::execution_plan& settled);
+
+/// Workers of a settled plan on a rank.
+int workers_on(const planner::execution_plan& settled, int rank);
 
 /// First layer of each stage (starts with 0). Throws usage_error where the stages are not the model's layers.
 std::vector<int> first_layers_of(const planner::execution_plan& p, const model& net);

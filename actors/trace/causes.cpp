@@ -41,7 +41,7 @@ span_causes::span_causes(const trace_header& header, const std::vector<trace_rec
     if (r.kind == span_kind::update) {
       updates_[{r.stage, r.version_written}].push_back(&r);
     } else {
-      by_replica_[{r.stage, r.replica}].push_back(&r);
+      by_worker_[{position_of(header, r.stage), r.replica}].push_back(&r);
       by_key_[{r.segment, r.stage, r.minibatch, r.microbatch, sent_as(r)}] = &r;
     }
   }
@@ -67,15 +67,15 @@ const trace_record* span_causes::last_before(std::int64_t time_ns) const {
 }
 
 const trace_record* span_causes::next_on(int stage, int replica, std::int64_t time_ns) const {
-  const auto found = by_replica_.find({stage, replica});
-  if (found == by_replica_.end()) return nullptr;
+  const auto found = by_worker_.find({position_of(header_, stage), replica});
+  if (found == by_worker_.end()) return nullptr;
   const auto at = std::partition_point(found->second.begin(), found->second.end(),
                                        [&](const trace_record* r) { return r->begin_ns < time_ns; });
   return at == found->second.end() ? nullptr : *at;
 }
 
 void span_causes::add_previous(const trace_record& span, span_cause& last) const {
-  const auto& all = by_replica_.at({span.stage, span.replica});
+  const auto& all = by_worker_.at({position_of(header_, span.stage), span.replica});
   const auto at = std::partition_point(all.begin(), all.end(), [&](const trace_record* r) {
     return std::pair(r->begin_ns, r) < std::pair(span.begin_ns, &span);
   });

@@ -16,7 +16,7 @@ namespace penstock::actors {
 struct span_cause {
   enum class what : std::uint8_t {
     nothing,  ///< the trace knows of none: the run's first, or what it lacks
-    previous, ///< the replica was busy with `span`
+    previous, ///< the worker was busy with `span`
     message,  ///< of what `span` computed
     version,  ///< that the update `span` wrote
     sum       ///< of gradients, the last of them from the backward `span`
@@ -38,7 +38,7 @@ public:
   std::int64_t input_ns(const trace_record& span) const;
   /// The training span that ended last at or before the time; null where none did.
   const trace_record* last_before(std::int64_t time_ns) const;
-  /// The replica's first forward or backward that began at or after the time; null where none did.
+  /// The first forward or backward of the replica's worker that began at or after the time; null where none did.
   const trace_record* next_on(int stage, int replica, std::int64_t time_ns) const;
 
 private:
@@ -51,8 +51,8 @@ private:
   std::int64_t group_size(int stage) const;
 
   const trace_header& header_;
-  bool is_grouped_ = false;                           // an update sums a minibatch of every replica
-  std::map<std::pair<int, int>, actions> by_replica_; // forwards and backwards, in order of begin
+  bool is_grouped_ = false;                          // an update sums a minibatch of every replica
+  std::map<std::pair<int, int>, actions> by_worker_; // forwards and backwards, in order of begin
   std::map<std::tuple<int, int, std::int64_t, int, span_kind>, const trace_record*> by_key_; // segment, stage, micro
   std::map<traced_message, message_ends> messages_;
   std::map<std::tuple<int, std::int64_t, int>, std::int64_t> inputs_; // by segment and micro-batch

@@ -65,6 +65,7 @@ void read_plan(const nlohmann::json& json, planner::execution_plan& p) {
   json.at("schedule").get_to(p.schedule);
   p.microbatches = number<int>(json.at("microbatches"), "microbatches");
   p.window = number<int>(json.at("window"), "window");
+  if (json.contains("chunks")) p.chunks = number<int>(json.at("chunks"), "chunks");
   const auto replicas = numbers<int>(json.at("replicas"), "replicas");
   const auto credits = numbers<std::int64_t>(json.at("credits"), "credits");
   const auto layers = json.at("stage_layers").get<std::vector<std::string>>();
@@ -116,7 +117,7 @@ nlohmann::json per_stage(const planner::execution_plan& p, Get get) {
 /// Stages, schedule and placement; keys that a header has beside its own.
 nlohmann::json json_of(const planner::execution_plan& p) {
   const trace_header named{.plan = p};
-  return {
+  nlohmann::json json{
       {"schedule", p.schedule},
       {"microbatches", p.microbatches},
       {"window", p.window},
@@ -126,6 +127,8 @@ nlohmann::json json_of(const planner::execution_plan& p) {
       {"recompute", per_stage(p, [](const auto& s) { return s.recompute; })},
       {"threads", p.threads},
       {"ranks", names_ranks(named) ? per_stage(p, [](const auto& s) { return s.ranks; }) : nlohmann::json::array()}};
+  if (p.chunks != 1) json["chunks"] = p.chunks;
+  return json;
 }
 
 } // namespace

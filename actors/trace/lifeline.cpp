@@ -109,8 +109,9 @@ std::string line_of(const trace_record& r, const trace_header& header, std::int6
   return line;
 }
 
-/// One row a stage replica; "" where there is none of the minibatches.
-std::string picture_of(const std::vector<trace_record>& records, std::int64_t from, std::int64_t to, int width) {
+/// One row a worker; "" where there is none of the minibatches.
+std::string picture_of(const trace_header& header, const std::vector<trace_record>& records, std::int64_t from,
+                       std::int64_t to, int width) {
   std::int64_t origin = -1;
   std::int64_t end = -1;
   for (const auto& r : records) {
@@ -123,14 +124,15 @@ std::string picture_of(const std::vector<trace_record>& records, std::int64_t fr
   // Others that ran in the same time are drawn too: the row shows what the replica did, not only what was asked for.
   for (const auto& r : records) {
     if (!is_training(r) || r.begin_ns >= end || r.end_ns <= origin) continue;
-    spans.push_back({.stage = r.stage,
+    spans.push_back({.stage = position_of(header, r.stage),
                      .replica = r.replica,
                      .kind = action_of(r.kind),
                      .minibatch = r.minibatch,
                      .begin = static_cast<double>(r.begin_ns - origin) * 1e-9,
                      .end = static_cast<double>(r.end_ns - origin) * 1e-9});
   }
-  return planner::draw_timeline(spans, 0, std::max(1e-9, static_cast<double>(end - origin) * 1e-9), width);
+  return planner::draw_timeline(spans, 0, std::max(1e-9, static_cast<double>(end - origin) * 1e-9), width,
+                                header.plan.chunks > 1 ? "worker" : "stage");
 }
 
 } // namespace
@@ -154,7 +156,7 @@ std::string lifeline(const trace_file& file, std::int64_t minibatch) {
 std::string timeline(const trace_file& file, std::int64_t from, std::int64_t to, int width) {
   std::string text;
   for_each_epoch(file.header, file.records, [&](std::size_t number, const trace_header& header, const auto& records) {
-    const auto picture = picture_of(records, from, to, width);
+    const auto picture = picture_of(header, records, from, to, width);
     if (picture.empty()) return;
     if (!file.header.changes.empty()) text += name_of_epoch(number, header) + ":\n";
     text += picture;

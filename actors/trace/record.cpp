@@ -78,6 +78,18 @@ void set_layers(planner::planned_stage& stage, const std::string& text) {
   stage.last_layer = at == std::string::npos ? text : text.substr(at + between.size());
 }
 
+int position_of(const trace_header& header, int stage) {
+  const auto chunks = std::max(1, header.plan.chunks);
+  return stage < 0 ? stage : stage % std::max(1, static_cast<int>(header.plan.stages.size()) / chunks);
+}
+
+std::string worker_name(const trace_header& header, int stage, int replica) {
+  if (header.plan.chunks == 1) return actor_name(header, stage, replica);
+  auto name = "worker " + std::to_string(position_of(header, stage));
+  if (header.plan.stages[static_cast<std::size_t>(stage)].replicas > 1) name += " replica " + std::to_string(replica);
+  return name;
+}
+
 bool names_ranks(const trace_header& header) {
   const auto& stages = header.plan.stages;
   return std::any_of(stages.begin(), stages.end(), [](const auto& stage) { return !stage.ranks.empty(); });

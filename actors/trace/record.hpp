@@ -106,6 +106,12 @@ void set_layers(planner::planned_stage& stage, const std::string& text);
 /// The rank that runs the stage replica; -1 in a run of one process and for the source and the metrics.
 int rank_of(const trace_header& header, int stage, int replica);
 
+/// Where the stage runs: a worker hosts all stages of a position.
+int position_of(const trace_header& header, int stage);
+
+/// "worker 1 replica 0"; as actor_name where each worker hosts one stage.
+std::string worker_name(const trace_header& header, int stage, int replica);
+
 /// It says which rank runs what: the run is one of several processes.
 bool names_ranks(const trace_header& header);
 

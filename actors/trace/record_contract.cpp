@@ -23,6 +23,10 @@ void check_ranks_of_plan(const planner::execution_plan& plan) {
     if (stage.ranks.size() != static_cast<std::size_t>(stage.replicas))
       refuse(std::to_string(stage.ranks.size()) + " ranks for " + std::to_string(stage.replicas) +
              " replicas of stage " + std::to_string(s));
+    const auto first = static_cast<std::size_t>(position_of({.plan = plan}, static_cast<int>(s)));
+    if (stage.ranks != plan.stages[first].ranks)
+      refuse("stage " + std::to_string(s) + " on other ranks than stage " + std::to_string(first) +
+             " of the same workers");
     for (const int rank : stage.ranks)
       if (rank < 0 || rank >= most_ranks) refuse("stage " + std::to_string(s) + " on rank " + std::to_string(rank));
   }
@@ -52,6 +56,11 @@ void check_ranks(const trace_header& h) {
 std::int64_t check_plan(const planner::execution_plan& plan) {
   const auto stages = plan.stages.size();
   if (stages == 0 || stages > most_stages) refuse(std::to_string(stages) + " stages, wanted 1 to 10000");
+  try {
+    positions_of(plan);
+  } catch (const std::invalid_argument& fault) {
+    refuse(fault.what());
+  }
   std::int64_t replicas = 0;
   for (const auto& stage : plan.stages) {
     if (stage.replicas < 1 || stage.replicas > most_replicas)

@@ -18,7 +18,7 @@ span_kind counted_as(span_kind kind) {
 }
 constexpr std::size_t all_reduce_place = before_waits.size() + wait_reasons;
 
-/// Of one replica, in the order in which they count: before_waits, the waits by their reason, all-reduce.
+/// Of one stage of a worker, in the order in which they count: before_waits, the waits by their reason, all-reduce.
 using activities = std::array<std::vector<time_section>, all_reduce_place + 1>;
 
 /// Past the end for what is no activity of a replica.
@@ -46,11 +46,15 @@ double& share_at(stage_shares& shares, std::size_t place) {
 
 } // namespace
 
-double stage_shares::other() const {
-  double known = busy() + evaluate + all_reduce;
+double stage_shares::known() const {
+  double sum = busy() + evaluate + all_reduce;
   for (const double share : waits)
-    known += share;
-  return std::max(0.0, 1 - known);
+    sum += share;
+  return sum;
+}
+
+double stage_shares::other() const {
+  return std::max(0.0, 1 - known() - known_elsewhere);
 }
 
 std::vector<stage_shares> shares_of(const trace_header& header, const std::vector<trace_record>& records,
@@ -58,21 +62,29 @@ std::vector<stage_shares> shares_of(const trace_header& header, const std::vecto
   std::vector<stage_shares> stages(header.plan.stages.size());
   const auto length = static_cast<double>(length_of(sections));
   if (length <= 0) return stages;
-  std::map<std::pair<int, int>, activities> replicas;
+  std::map<std::pair<int, int>, std::map<std::size_t, activities>> workers; // by position and replica; then by stage
   for (const auto& r : records)
     if (const auto place = place_of(r); r.stage >= 0 && place <= all_reduce_place && r.end_ns > r.begin_ns)
-      replicas[{r.stage, r.replica}][place].emplace_back(r.begin_ns, r.end_ns);
-  for (auto& [who, did] : replicas) {
-    const auto stage = static_cast<std::size_t>(who.first);
+      workers[{position_of(header, r.stage), r.replica}][static_cast<std::size_t>(r.stage)][place].emplace_back(
+          r.begin_ns, r.end_ns);
+  for (auto& [who, hosted] : workers) {
     auto left = sections;
-    for (std::size_t place = 0; place < did.size(); ++place) {
-      if (did[place].empty()) continue;
-      const auto spans = united(std::move(did[place]));
-      share_at(stages[stage], place) +=
-          static_cast<double>(length_of(common(spans, left))) / length / header.plan.stages[stage].replicas;
-      left = without(left, spans);
-    }
+    for (std::size_t place = 0; place <= all_reduce_place; ++place)
+      for (auto& [stage, did] : hosted) {
+        if (did[place].empty()) continue;
+        const auto spans = united(std::move(did[place]));
+        share_at(stages[stage], place) +=
+            static_cast<double>(length_of(common(spans, left))) / length / header.plan.stages[stage].replicas;
+        left = without(left, spans);
+      }
   }
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    for (std::size_t other = 0; other < stages.size() && header.plan.chunks > 1; ++other) {
+      if (other == s || position_of(header, static_cast<int>(other)) != position_of(header, static_cast<int>(s)))
+        continue;
+      stages[s].busy_elsewhere += stages[other].busy();
+      stages[s].known_elsewhere += stages[other].known();
+    }
   return stages;
 }
 

@@ -45,6 +45,7 @@ trace_header header_of(const planner::schedule& s, const simulated_run_names& na
   h.plan.schedule = s.name;
   h.plan.microbatches = s.microbatches;
   h.plan.window = s.window;
+  h.plan.chunks = s.chunks;
   for (const auto& from : s.stages) {
     auto& stage = h.plan.stages.emplace_back();
     stage.replicas = from.replicas;
@@ -73,7 +74,7 @@ class run_records {
 public:
   run_records(const planner::schedule& s, const planner::machine_run& run) : schedule_(s), run_(run) {
     for (const auto& span : run.spans) {
-      actions_[{span.stage, span.replica}].push_back(&span);
+      actions_[{position_of(s, span.stage), span.replica}].push_back(&span);
       if (span.what.kind == action_kind::update)
         version_ends_[{{span.stage, span.replica}, span.what.version}] = span.end;
     }
@@ -86,8 +87,8 @@ public:
     for (const auto& span : run_.spans)
       add_action(span);
     add_messages();
-    for (const auto& [where, spans] : actions_)
-      add_gaps(where, spans);
+    for (const auto& [worker, spans] : actions_)
+      add_gaps(worker, spans);
     std::stable_sort(records_.begin(), records_.end(), comes_before);
     return std::move(records_);
   }
@@ -95,14 +96,14 @@ public:
 private:
   void add_action(const simulated_span& span);
   void add_messages();
-  void add_gaps(const place& where, const std::vector<const simulated_span*>& spans);
+  void add_gaps(const place& worker, const std::vector<const simulated_span*>& spans);
   void add_waits(const place& where, const planner::action& head, double begin, double end);
   void add_exposed(const place& where, const planner::action* head, double begin, double end);
   bool updates_itself(const place& where) const;
 
   const planner::schedule& schedule_;
   const planner::machine_run& run_;
-  std::map<place, std::vector<const simulated_span*>> actions_;       // in order of begin
+  std::map<place, std::vector<const simulated_span*>> actions_;       // by worker, in order of begin
   std::map<std::pair<place, std::int64_t>, double> version_ends_;     // when the replica wrote it
   std::map<int, std::vector<const simulated_transfer*>> all_reduces_; // of a stage, in order of begin
   std::vector<trace_record> records_;
@@ -163,14 +164,15 @@ bool run_records::updates_itself(const place& where) const {
   return version_ends_.contains({where, 1}); // the first that an update writes
 }
 
-void run_records::add_gaps(const place& where, const std::vector<const simulated_span*>& spans) {
+void run_records::add_gaps(const place& worker, const std::vector<const simulated_span*>& spans) {
   // Whose turn it is in a gap: the next forward or backward, which an update before it may keep waiting.
   std::vector<const planner::action*> heads(spans.size() + 1);
   for (auto i = spans.size(); i-- > 0;)
     heads[i] = spans[i]->what.kind == action_kind::update ? heads[i + 1] : &spans[i]->what;
   double idle_from = 0;
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    if (spans[i]->begin > idle_from) add_exposed(where, heads[i], idle_from, spans[i]->begin);
+    const auto stage = heads[i] != nullptr ? heads[i]->stage : spans[i]->stage; // of the worker's
+    if (spans[i]->begin > idle_from) add_exposed({stage, worker.second}, heads[i], idle_from, spans[i]->begin);
     idle_from = std::max(idle_from, spans[i]->end);
   }
 }

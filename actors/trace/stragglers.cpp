@@ -85,19 +85,22 @@ std::vector<worker_summary> summarize_workers(const trace_header& header, const 
   std::vector<worker_summary> workers;
   std::map<place, std::size_t> worker_of;
   std::map<int, std::size_t> by_rank;
+  std::map<place, std::size_t> by_place; // position and replica, of a run in one process
   std::vector<int> replicas_of;
   const auto times = compute_times_of(records, sections);
   for (int s = 0; s < static_cast<int>(header.plan.stages.size()); ++s)
     for (int r = 0; r < header.plan.stages[static_cast<std::size_t>(s)].replicas; ++r) {
       const int rank = rank_of(header, s, r);
-      const auto at = rank < 0 ? workers.size() : by_rank.try_emplace(rank, workers.size()).first->second;
+      const int position = position_of(header, s);
+      const auto at = rank < 0 ? by_place.try_emplace({position, r}, workers.size()).first->second
+                               : by_rank.try_emplace(rank, workers.size()).first->second;
       const bool is_first = at == workers.size();
       if (is_first) {
         workers.push_back({.rank = rank});
         replicas_of.push_back(0);
       }
       worker_of[{s, r}] = at;
-      ++replicas_of[at];
+      replicas_of[at] += s == position ? 1 : 0; // what else it hosts shares its time
       const auto [ratio, is_sure] = compare({s, r}, header.plan.stages[static_cast<std::size_t>(s)].replicas, times);
       auto& worker = workers[at];
       if (!is_first && std::pair(is_sure, ratio) <= std::pair(worker.is_straggler, worker.against_siblings)) continue;
@@ -137,7 +140,7 @@ const worker_summary* slowest_worker(const std::vector<worker_summary>& workers)
 }
 
 std::string name_of(const worker_summary& worker, const trace_header& header) {
-  if (worker.rank < 0) return actor_name(header, worker.stage, worker.replica);
+  if (worker.rank < 0) return worker_name(header, worker.stage, worker.replica);
   std::string name = "rank " + std::to_string(worker.rank);
   if (static_cast<std::size_t>(worker.rank) < header.hosts.size())
     name += " on " + header.hosts[static_cast<std::size_t>(worker.rank)];

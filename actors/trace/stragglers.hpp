@@ -9,9 +9,10 @@
 
 namespace penstock::actors {
 
-/// A rank; in a run of one process a stage replica.
+/// A rank; in a run of one process whoever runs one sequence of actions: a stage replica, or a replica of all the
+/// stages of a position.
 struct worker_summary {
-  int rank = -1; ///< -1: a stage replica of a run in one process
+  int rank = -1; ///< -1: of a run in one process
   int stage = 0; ///< of the replica that is slowest beside its siblings
   int replica = 0;
   double busy = 0; ///< share of the sections in forwards, backwards and updates, mean over its replicas

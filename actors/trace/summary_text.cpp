@@ -38,7 +38,11 @@ std::string share_table(const trace_summary& s, const trace_header& header) {
   }
   return table(rows, 2) +
          prose("(mean over replicas; what overlaps counts once, for the first of forward, backward, evaluate, update, "
-               "waits, all-reduce; bubble: not busy; ideal: the bubble of the schedule with these times)\n");
+               "waits, all-reduce; bubble: not busy; ideal: the bubble of the schedule with these times" +
+               std::string(header.plan.chunks > 1 ? "; a worker is busy with one of its stages at a time, and the "
+                                                    "bubble is the worker's"
+                                                  : "") +
+               ")\n");
 }
 
 std::string time_table(const trace_summary& s) {
@@ -103,7 +107,10 @@ std::string link_table(const trace_summary& s) {
 
 std::string worker_table(const trace_summary& s, const trace_header& header) {
   const bool has_ranks = rank_count(header) > 0;
-  std::vector<row> rows{{has_ranks ? "rank" : "replica", "busy", "to siblings'", "others waited s"}};
+  std::vector<row> rows{{has_ranks                ? "rank"
+                         : header.plan.chunks > 1 ? "worker"
+                                                  : "replica",
+                         "busy", "to siblings'", "others waited s"}};
   for (const auto& w : s.workers)
     rows.push_back({name_of(w, header), percent(w.busy), format("%.2f", w.against_siblings),
                     format("%.3f", w.waited_for_seconds)});
@@ -194,7 +201,8 @@ std::string plan_tables(const trace_summary& s, const trace_header& h) {
 } // namespace
 
 std::string plan_text(const planner::execution_plan& plan) {
-  return "schedule " + plan.schedule + ", " + counted(std::ssize(plan.stages), "stage") + ", " +
+  return "schedule " + plan.schedule + ", " + counted(std::ssize(plan.stages), "stage") +
+         (plan.chunks > 1 ? " in " + counted(plan.chunks, "chunk") + " a worker, " : ", ") +
          counted(plan.microbatches, "micro-batch") + " a minibatch";
 }
 

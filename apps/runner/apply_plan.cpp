@@ -57,7 +57,9 @@ fitted_plan fit_plan(const planner::plan& p, std::shared_ptr<const model> net, i
 void leave_out_lost(planner::execution_plan& p, const losses& lost, int processes, const model& net) {
   const auto before = actors::settle_plan(p, net, {processes_before(lost, processes), 0});
   auto request = actors::as_request(p, net);
-  shrink_pipeline(without_losses(actors::placement_of(*before), lost), request);
+  auto where = actors::placement_of(*before);
+  where.rank_of.resize(positions_of(*before)); // what else they host goes with it
+  shrink_pipeline(without_losses(std::move(where), lost), request);
   const auto order = std::move(p.layer_order);
   p = actors::draft_plan(request, net);
   p.layer_order = order;

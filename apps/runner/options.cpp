@@ -148,8 +148,15 @@ void read_choices(app_options& o, const option_texts& t, const command_line& lin
 
 void read_pipeline(app_options& o, option_texts& t) {
   if (!t.cuts.empty()) o.cuts = parse_words("--cuts", t.cuts);
-  if (t.schedule.stages == 0 && t.schedule.replicas.empty() && !o.cuts.empty())
-    t.schedule.stages = static_cast<std::int64_t>(o.cuts.size()) + 1;
+  if (t.schedule.stages == 0 && t.schedule.replicas.empty() && !o.cuts.empty()) {
+    const auto chunks = actors::chunks_of({.schedule = t.schedule.schedule, .chunks = t.schedule.chunks});
+    const auto stages = static_cast<std::int64_t>(o.cuts.size()) + 1;
+    if (stages % chunks != 0)
+      throw usage_error("--cuts: found " + std::to_string(o.cuts.size()) + " layers, which makes " +
+                        std::to_string(stages) + " stages, wanted a multiple of the " + std::to_string(chunks) +
+                        " of --chunks");
+    t.schedule.stages = stages / chunks;
+  }
   if (o.plan.source == "auto") { // what is given is what the plan must keep; how many stages it has is not known yet
     o.plan.in_flight = std::exchange(t.schedule.in_flight, "");
     o.plan.stages = static_cast<int>(t.schedule.stages);
@@ -158,7 +165,7 @@ void read_pipeline(app_options& o, option_texts& t) {
   o.pipeline = read_schedule_options(t.schedule);
   o.pipeline.threads = threads;
   t.schedule.stages = static_cast<std::int64_t>(o.pipeline.replicas.size());
-  const auto wanted = o.pipeline.replicas.size() - 1;
+  const auto wanted = o.pipeline.replicas.size() * static_cast<std::size_t>(actors::chunks_of(o.pipeline)) - 1;
   if (!o.cuts.empty() && o.cuts.size() != wanted)
     throw usage_error("--cuts: found " + std::to_string(o.cuts.size()) + " layers, wanted " + std::to_string(wanted) +
                       " for " + std::to_string(wanted + 1) + " stages");
@@ -217,9 +224,10 @@ void check_beside_plan(const app_options& o, const command_line& line) {
     throw usage_error("--plan auto: plans for actors; give the oracle the plan's file");
   refuse_beside_plan(line, {"--recompute"}, "the plan says which stages recompute; leave one of the two out");
   if (plan.source != "auto") {
-    refuse_beside_plan(line,
-                       {"--schedule", "--stages", "--replicas", "--cuts", "--microbatches", "--in-flight", "--window"},
-                       "the plan " + plan.source + " decides it; leave one of the two out");
+    refuse_beside_plan(
+        line,
+        {"--schedule", "--stages", "--chunks", "--replicas", "--cuts", "--microbatches", "--in-flight", "--window"},
+        "the plan " + plan.source + " decides it; leave one of the two out");
     return;
   }
   refuse_beside_plan(line, {"--window", "--threads"}, "not for --plan auto, which decides it");

@@ -99,6 +99,7 @@ struct schedule_texts {
   std::string in_flight;
   std::string replicas;
   std::int64_t stages = 0; ///< 0: as many as replicas has, else 1
+  int chunks = 0;          ///< 0: the schedule's own
   std::int64_t microbatches = 0;
   int window = 0;
 };

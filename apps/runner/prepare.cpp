@@ -47,10 +47,8 @@ std::vector<int> cut_indices(const std::vector<std::string>& cuts, const model& 
 }
 
 // Who asks for more threads than cores may mean it, or has mistyped.
-std::string crowd_note(int threads, const actors::placement& where, int rank) {
-  int workers = 0;
-  for (const auto& of_stage : where.rank_of)
-    workers += static_cast<int>(std::count(of_stage.begin(), of_stage.end(), rank));
+std::string crowd_note(int threads, const planner::execution_plan& plan, int rank) {
+  const int workers = actors::workers_on(plan, rank);
   const int cores = usable_cores();
   if (std::int64_t{workers} * threads <= cores) return "";
   return fmt::format("note: --threads {}: {} compute threads take turns on {} core{}", threads,
@@ -58,7 +56,14 @@ std::string crowd_note(int threads, const actors::placement& where, int rank) {
 }
 
 void check_stages(const app_options& o, const model& net) {
-  const auto stages = o.pipeline.replicas.size();
+  const auto positions = o.pipeline.replicas.size();
+  const auto chunks = static_cast<std::size_t>(actors::chunks_of(o.pipeline));
+  const auto stages = positions * chunks;
+  if (stages > net.layers().size() && chunks > 1)
+    throw usage_error(fmt::format("--chunks: found {}, which on {} worker position{} is {} stages, wanted at most {}, "
+                                  "the layers of {}",
+                                  chunks, positions, positions == 1 ? "" : "s", stages, net.layers().size(),
+                                  net.name()));
   if (stages > net.layers().size())
     throw usage_error(fmt::format("--stages: found {}, wanted at most {}, the layers of {}", stages,
                                   net.layers().size(), net.name()));
@@ -146,7 +151,8 @@ app_options wishes_of_fewer(app_options o, int processes) {
 planner::plan plan_by_hand(const app_options& o, const std::string& description, int processes, const model& net) {
   auto request = o.pipeline;
   request.cuts = cut_indices(o.cuts, net);
-  request.recompute = parse_recompute(o.recompute, request.replicas.size());
+  request.recompute =
+      parse_recompute(o.recompute, request.replicas.size() * static_cast<std::size_t>(actors::chunks_of(request)));
   if (const auto lost = lost_before(); !lost.empty())
     shrink_pipeline(without_losses(actors::place_in_order(request.replicas, processes_before(lost, processes)), lost),
                     request);
@@ -248,7 +254,7 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
       if (where.is_idle(rank)) run.notes.push_back(fmt::format("the plan has nothing to do for rank {}", rank));
   }
   if (o.pipeline.threads > 0) {
-    const auto note = crowd_note(o.pipeline.threads, actors::placement_of(*run.plan), place_in(job).rank);
+    const auto note = crowd_note(o.pipeline.threads, *run.plan, place_in(job).rank);
     if (!note.empty()) run.notes.push_back(note);
   }
   run.steps_per_epoch = minibatches.per_epoch();

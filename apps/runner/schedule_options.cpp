@@ -67,7 +67,10 @@ std::vector<int> parse_counts(const std::string& option, const std::string& text
 void declare_schedule_options(command_line& line, schedule_texts& texts) {
   line.text("--schedule", texts.schedule, "NAME", join(planner::schedule_names(), ", "));
   line.whole("--stages", texts.stages, 1, most_stages, "Stages [1]");
-  line.text("--replicas", texts.replicas, "R0,R1,...", "Replicas of each stage [1 each]; gives the stage count too");
+  line.whole("--chunks", texts.chunks, 1, most_stages,
+             "For interleaved: chunks of the model on each of the --stages worker positions [2]");
+  line.text("--replicas", texts.replicas, "R0,R1,...",
+            "Replicas of each stage (interleaved: of each worker position) [1 each]; gives the stage count too");
   line.whole("--microbatches", texts.microbatches, 1, most_microbatches,
              "Micro-batches per minibatch [the schedule's own]");
   line.text("--in-flight", texts.in_flight, "SPEC", "Credits K: tight, double, full or K0,K1,... [the schedule's own]");
@@ -81,6 +84,14 @@ actors::pipeline_request read_schedule_options(const schedule_texts& texts) {
   request.replicas = replica_list(texts);
   request.microbatches = static_cast<int>(texts.microbatches);
   request.window = texts.window;
+  request.chunks = texts.chunks;
+  if (texts.chunks > 0 && texts.schedule != "interleaved")
+    throw usage_error("--chunks: found " + std::to_string(texts.chunks) + " with --schedule " + texts.schedule +
+                      ", wanted --schedule interleaved, whose workers host several");
+  if (texts.schedule == "interleaved" &&
+      !std::ranges::all_of(request.replicas, [&](int r) { return r == request.replicas.front(); }))
+    throw usage_error("--replicas: found '" + texts.replicas +
+                      "', wanted one count for all worker positions with --schedule interleaved");
   if (texts.in_flight.empty()) return request;
   try {
     request.in_flight = planner::parse_in_flight(texts.in_flight);
@@ -88,9 +99,10 @@ actors::pipeline_request read_schedule_options(const schedule_texts& texts) {
     throw usage_error(std::string("--in-flight: ") + fault.what());
   }
   const auto given = request.in_flight.given.size();
-  if (given != 0 && given != request.replicas.size())
-    throw usage_error("--in-flight: found " + std::to_string(given) + " credits, wanted " +
-                      std::to_string(request.replicas.size()) + ", one per stage");
+  const auto stages = request.replicas.size() * static_cast<std::size_t>(actors::chunks_of(request));
+  if (given != 0 && given != stages)
+    throw usage_error("--in-flight: found " + std::to_string(given) + " credits, wanted " + std::to_string(stages) +
+                      ", one per stage");
   return request;
 }
 

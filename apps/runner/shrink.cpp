@@ -183,8 +183,13 @@ actors::placement without_losses(actors::placement where, const losses& lost) {
   return where;
 }
 
-void shrink_pipeline(const actors::placement& left, actors::pipeline_request& pipeline) {
+void shrink_pipeline(actors::placement left, actors::pipeline_request& pipeline) {
   const bool same_stages = left.rank_of.size() == pipeline.replicas.size();
+  if (actors::chunks_of(pipeline) > 1 && !left.rank_of.empty()) { // one replica count for all
+    const auto least = std::ranges::min(left.rank_of, {}, [](const auto& of_one) { return of_one.size(); }).size();
+    for (auto& of_one : left.rank_of)
+      of_one.resize(least);
+  }
   pipeline.ranks = left.rank_of;
   pipeline.replicas.clear();
   for (const auto& stage : left.rank_of)

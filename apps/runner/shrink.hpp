@@ -28,9 +28,10 @@ actors::placement without_ranks(const actors::placement& where, const std::vecto
 /// The same after one loss after the other.
 actors::placement without_losses(actors::placement where, const losses& lost);
 
-/// Makes a hand-made or planned pipeline that one: cuts and recomputation are kept where the number of stages is, a
-/// list of credits never.
-void shrink_pipeline(const actors::placement& left, actors::pipeline_request& pipeline);
+/// Makes a hand-made or planned pipeline that one, `left` being of its worker positions: cuts and recomputation are
+/// kept where the number of stages is, a list of credits never. Positions that host several chunks keep as many
+/// replicas as the one that has the fewest.
+void shrink_pipeline(actors::placement left, actors::pipeline_request& pipeline);
 
 /// What starts anew: kept from before a job is joined, since nothing of it may be asked for when things fail.
 struct restart_recipe {

@@ -48,8 +48,12 @@ int place_of(const std::string& layer, std::size_t stage, const char* end, const
 }
 
 void check_ranks(const execution_plan& p) {
+  const auto positions = positions_of(p);
   for (std::size_t s = 0; s < p.stages.size(); ++s) {
     const auto& stage = p.stages[s];
+    if (stage.ranks != p.stages[s % positions].ranks)
+      refuse(stage_name(s) + " has other ranks than " + stage_name(s % positions) +
+             ", wanted the same: the same workers host both");
     if (stage.ranks.empty() != p.stages.front().ranks.empty())
       refuse(stage_name(stage.ranks.empty() ? s : 0) + " names no ranks, wanted them on every stage or on none");
     if (stage.ranks.empty()) continue;
@@ -64,6 +68,20 @@ void check_ranks(const execution_plan& p) {
 }
 
 } // namespace
+
+std::size_t positions_of(const execution_plan& p) {
+  const auto chunks = static_cast<std::size_t>(std::max(1, p.chunks));
+  if (p.chunks < 1 || p.stages.size() % chunks != 0)
+    refuse("chunks is " + std::to_string(p.chunks) + " and the plan has " + std::to_string(p.stages.size()) +
+           " stages, wanted as many stages for every worker position");
+  const auto positions = p.stages.size() / chunks;
+  for (std::size_t s = positions; s < p.stages.size(); ++s)
+    if (p.stages[s].replicas != p.stages[s % positions].replicas)
+      refuse(stage_name(s) + " has " + std::to_string(p.stages[s].replicas) + " replicas and " +
+             stage_name(s % positions) + " has " + std::to_string(p.stages[s % positions].replicas) +
+             ", wanted the same: the same workers host both");
+  return positions;
+}
 
 std::vector<int> cuts_of(const execution_plan& p, const std::vector<std::string>& layers) {
   if (p.stages.empty()) refuse("the plan has no stages, wanted at least one");
@@ -103,10 +121,6 @@ std::vector<int> replicas_of(const execution_plan& p) {
   return replicas;
 }
 
-std::size_t positions_of(const execution_plan& p) {
-  return p.stages.size() / static_cast<std::size_t>(p.chunks);
-}
-
 std::int64_t workers_of(const execution_plan& p) {
   std::int64_t workers = 0;
   for (std::size_t position = 0; position < positions_of(p); ++position)
@@ -120,10 +134,12 @@ schedule_request request_of(const execution_plan& p, std::int64_t minibatches) {
                            .microbatches = p.microbatches,
                            .in_flight = {},
                            .window = p.window,
-                           .minibatches = minibatches};
+                           .minibatches = minibatches,
+                           .chunks = p.chunks};
   std::vector<std::int64_t> credits;
+  const auto positions = positions_of(p);
   for (const auto& stage : p.stages) {
-    request.replicas.push_back(stage.replicas);
+    if (request.replicas.size() < positions) request.replicas.push_back(stage.replicas);
     credits.push_back(stage.in_flight);
   }
   if (p.schedule == streaming_schedule) {
@@ -154,6 +170,7 @@ void settle_schedule(execution_plan& p) {
 }
 
 void check_devices(const execution_plan& p) {
+  const auto positions = positions_of(p);
   std::map<std::string, std::size_t> stage_of;
   for (std::size_t s = 0; s < p.stages.size(); ++s) {
     const auto& stage = p.stages[s];
@@ -162,6 +179,12 @@ void check_devices(const execution_plan& p) {
     if (!stage.devices.empty() && stage.devices.size() != static_cast<std::size_t>(stage.replicas))
       refuse(stage_name(s) + " has " + std::to_string(stage.replicas) + " replicas on " +
              std::to_string(stage.devices.size()) + " devices, wanted one device for each");
+    if (s >= positions) {
+      if (stage.devices != p.stages[s % positions].devices)
+        refuse(stage_name(s) + " has other devices than " + stage_name(s % positions) +
+               ", wanted the same: the same workers host both");
+      continue;
+    }
     for (const auto& device : stage.devices)
       if (const auto [other, fresh] = stage_of.emplace(device, s); !fresh)
         refuse(stage_name(s) + " names the device '" + device + "' of " + stage_name(other->second) +

@@ -14,8 +14,8 @@ namespace penstock::planner {
 
 struct planned_stage {
   std::string first_layer;
-  std::string last_layer; ///< inclusive
-  int replicas = 1;
+  std::string last_layer;           ///< inclusive
+  int replicas = 1;                 ///< the same on all stages of a worker position
   std::vector<std::string> devices; ///< "cpu:0", one per replica; empty on all stages: in order, by whoever runs it
   std::vector<int> ranks;           ///< the process that hosts each replica; empty on all stages: one process, or open
   std::int64_t in_flight = 0;       ///< K_s; 0: the schedule's own
@@ -49,7 +49,8 @@ std::vector<int> cuts_of(const execution_plan& p, const std::vector<std::string>
 
 /// Replicas of each stage.
 std::vector<int> replicas_of(const execution_plan& p);
-/// Places for workers: position p hosts stages p, p + positions, ...
+/// Places for workers: position p hosts stages p, p + positions, ... Throws std::invalid_argument where `chunks` does
+/// not divide the stages or those of a position have different replica counts.
 std::size_t positions_of(const execution_plan& p);
 /// Replicas of all positions together.
 std::int64_t workers_of(const execution_plan& p);
@@ -65,7 +66,7 @@ schedule schedule_of(const execution_plan& p, std::int64_t minibatches = 1);
 void settle_schedule(execution_plan& p);
 
 /// Throws std::invalid_argument, one line, for devices or ranks that are not one for each replica of every stage, for a
-/// device twice, and for ranks beyond the processes.
+/// device twice, for stages of one worker position that have not the same, and for ranks beyond the processes.
 void check_devices(const execution_plan& p);
 
 /// "conv1 .. fc1", or "fc1" where there is one.

@@ -116,7 +116,8 @@ public:
   explicit member_writer(ordered_json& json) : json_(json) {}
   template <typename Value>
   void operator()(const char* key, const Value& value, presence p, range = {}) {
-    if (p != left_if_empty || !is_empty(value)) json_[key] = json_of(value);
+    if ((p == left_if_empty && is_empty(value)) || (p == left_if_one && is_one(value))) return;
+    json_[key] = json_of(value);
   }
   template <typename Value>
   void operator()(const char* key, const std::optional<Value>& value, presence, range = {}) {
@@ -130,6 +131,13 @@ private:
       return value.empty();
     else if constexpr (std::is_arithmetic_v<Value>)
       return value == Value{};
+    else
+      return false;
+  }
+  template <typename Value>
+  static bool is_one(const Value& value) {
+    if constexpr (std::is_arithmetic_v<Value>)
+      return value == Value{1};
     else
       return false;
   }
@@ -185,6 +193,9 @@ void check_stages(const json_value& json, plan& p) {
   const auto stages = json.at("stages").items();
   if (stages.empty()) json.at("stages").refuse("at least one stage");
   if (stages.size() > most_stages) json.at("stages").refuse("at most " + number_text(most_stages) + " stages");
+  if (stages.size() % static_cast<std::size_t>(p.chunks) != 0)
+    json.at("chunks").refuse("a number that divides the " + std::to_string(stages.size()) + " stages");
+  const auto positions = stages.size() / static_cast<std::size_t>(p.chunks);
   std::set<std::string> seen;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     auto& stage = p.stages[s];
@@ -202,7 +213,7 @@ void check_stages(const json_value& json, plan& p) {
       devices->refuse(std::to_string(stage.replicas) + ", one device for each replica");
     for (const auto& item : devices->items()) {
       if (item.text().empty()) item.refuse("a device's name");
-      if (!seen.insert(item.text()).second) item.refuse("a device that no other replica has");
+      if (s < positions && !seen.insert(item.text()).second) item.refuse("a device that no other replica has");
     }
     if (p.stages[0].devices.empty())
       throw std::invalid_argument(stages[0].where() +

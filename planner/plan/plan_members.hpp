@@ -27,6 +27,7 @@ enum class presence : std::uint8_t {
   required,
   optional,      ///< absent: the member's default
   left_if_empty, ///< the same, and 0, false, "" and {} are not written
+  left_if_one,   ///< the same, and 1 is not written
 };
 using enum presence;
 
@@ -147,6 +148,7 @@ void visit_members(Visitor& v, Value& p) {
   v("schedule", p.schedule, optional);
   v("microbatches", p.microbatches, left_if_empty, range{1, most_microbatches});
   v("window", p.window, optional, range{0, most_microbatches});
+  v("chunks", p.chunks, left_if_one, range{1, most_stages});
   v("threads", p.threads, left_if_empty, range{1, most_replicas});
   v("processes", p.processes, left_if_empty, range{1, most_replicas});
   v("optimizer_copies", p.optimizer_copies, optional, range{0, most_optimizer_copies});

@@ -17,13 +17,15 @@ struct setting {
   int microbatches = 0;
   std::string in_flight = "";
   int window = 0;
+  int chunks = 0;
 };
 
 std::string to_text(const setting& s) {
   std::string text = s.schedule + " R";
   for (const int r : s.replicas)
     text += "," + std::to_string(r);
-  return text + " M" + std::to_string(s.microbatches) + " K" + s.in_flight + " w" + std::to_string(s.window);
+  return text + " M" + std::to_string(s.microbatches) + " K" + s.in_flight + " w" + std::to_string(s.window) + " v" +
+         std::to_string(s.chunks);
 }
 
 run_setup options_of(const setting& s) {
@@ -32,6 +34,7 @@ run_setup options_of(const setting& s) {
   o.replicas = s.replicas;
   o.microbatches = s.microbatches;
   o.window = s.window;
+  o.chunks = s.chunks;
   if (!s.in_flight.empty()) o.in_flight = planner::parse_in_flight(s.in_flight);
   return o;
 }
@@ -114,6 +117,35 @@ INSTANTIATE_TEST_SUITE_P(Schedules, SynchronousEquivalence,
                                   : p.param == "zb-h2" ? "ZeroBubbleH2"
                                                        : "ModelParallel";
                          });
+
+TEST(Interleaved, ActorsLeaveTheOraclesBits) {
+  for (int positions = 1; positions <= 5; ++positions)
+    for (const int chunks : {1, 2, 3})
+      for (const int replicas : {1, 2, 3}) {
+        if (positions * chunks > 13 || positions * replicas > 9) continue; // layers; threads
+        for (const int microbatches : {1, 3, 4, 5})
+          expect_same_as_oracle({.schedule = "interleaved",
+                                 .replicas = std::vector<int>(static_cast<std::size_t>(positions), replicas),
+                                 .microbatches = microbatches,
+                                 .window = positions == 2 ? 2 : 0,
+                                 .chunks = chunks});
+      }
+}
+
+TEST(Interleaved, UnreplicatedWorkersLeaveTheBitsOfOneStage) {
+  for (const int microbatches : {1, 3, 4, 5}) {
+    const auto one = train_tiny(options_of({"1f1b", {1}, microbatches}));
+    for (int positions = 1; positions <= 4; ++positions)
+      for (const int chunks : {1, 2, 3}) {
+        const auto many = train_tiny(options_of({.schedule = "interleaved",
+                                                 .replicas = std::vector<int>(static_cast<std::size_t>(positions), 1),
+                                                 .microbatches = microbatches,
+                                                 .chunks = chunks}));
+        EXPECT_EQ(many.summary.weights_sha256, one.summary.weights_sha256) << positions << " x " << chunks;
+        EXPECT_EQ(many.summary.state_sha256, one.summary.state_sha256) << positions << " x " << chunks;
+      }
+  }
+}
 
 TEST(Recomputation, LeavesTheSameBits) {
   for (const auto& s : std::vector<setting>{{"pipedream", {1, 1, 1}},

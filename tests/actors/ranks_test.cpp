@@ -28,6 +28,7 @@ struct setting {
   std::string schedule;
   std::vector<int> replicas;
   int microbatches = 0;
+  int chunks = 0;
 };
 
 std::string name_of(const ::testing::TestParamInfo<setting>& info) {
@@ -36,6 +37,7 @@ std::string name_of(const ::testing::TestParamInfo<setting>& info) {
   std::erase(name, '_');
   for (const int r : info.param.replicas)
     name += "x" + std::to_string(r);
+  if (info.param.chunks > 0) name += "v" + std::to_string(info.param.chunks);
   return name + "m" + std::to_string(info.param.microbatches);
 }
 
@@ -46,6 +48,7 @@ public:
     o.schedule = GetParam().schedule;
     o.replicas = GetParam().replicas;
     o.microbatches = GetParam().microbatches;
+    o.chunks = GetParam().chunks;
     return o;
   }
 };
@@ -77,7 +80,9 @@ INSTANTIATE_TEST_SUITE_P(
                       setting{"zb-h1", {1, 1, 1, 1}, 5}, setting{"zb-h2", {1, 2, 1}, 4}, setting{"zb-h1", {2, 1, 2}, 3},
                       setting{"1f1b", {1, 2, 1}, 4}, setting{"pipedream-vertical-sync", {1, 1, 1}},
                       setting{"pipedream-vertical-sync", {2, 2}}, setting{"pipedream-naive", {1, 1}},
-                      setting{"2bw", {1, 1}, 2}, setting{"2bw", {2, 1}, 4}),
+                      setting{"2bw", {1, 1}, 2}, setting{"2bw", {2, 1}, 4}, setting{"interleaved", {1, 1}, 4, 2},
+                      setting{"interleaved", {1, 1, 1}, 5, 3}, setting{"interleaved", {2, 2}, 3, 2},
+                      setting{"interleaved", {3}, 4, 2}, setting{"interleaved", {1, 1, 1, 1}, 1, 3}),
     name_of);
 
 TEST(RanksOptions, ClippingSeesTheNormOfAllRanks) {

@@ -55,8 +55,13 @@ actors::pipeline_request random_request(std::mt19937_64& bits, family of, bool r
     if (r.schedule == "pipedream-vertical-sync") r.replicas.assign(stages, r.replicas.front());
     break;
   case family::synchronous:
-    r.schedule = pick(bits, {"1f1b", "gpipe", "model-parallel", "zb-h1", "zb-h2"});
+    r.schedule = pick(bits, {"1f1b", "gpipe", "model-parallel", "zb-h1", "zb-h2", "interleaved"});
     r.microbatches = 4; // one stage with the same M has the same bits
+    if (r.schedule == "interleaved") {
+      r.replicas.assign(stages, r.replicas.front());
+      r.chunks = 1 + static_cast<int>(bits() % 3);
+      r.cuts = random_cuts(bits, stages * static_cast<std::size_t>(r.chunks));
+    }
     break;
   case family::double_buffered:
     r.schedule = "2bw";
@@ -65,8 +70,9 @@ actors::pipeline_request random_request(std::mt19937_64& bits, family of, bool r
     r.microbatches = 4;
     break;
   }
-  if (bits() % 3 == 0) r.recompute.assign(r.replicas.size(), true);
-  r.in_flight = planner::parse_in_flight(of == family::double_buffered ? "tight" : pick(bits, {"tight", "double"}));
+  if (bits() % 3 == 0) r.recompute.assign(r.replicas.size() * static_cast<std::size_t>(chunks_of(r)), true);
+  if (r.schedule != "interleaved")
+    r.in_flight = planner::parse_in_flight(of == family::double_buffered ? "tight" : pick(bits, {"tight", "double"}));
   return r;
 }
 
@@ -90,7 +96,7 @@ std::vector<std::pair<std::int64_t, actors::pipeline_request>> random_changes(st
 std::string text_of(const run_setup& o, const tiny_extras& extras) {
   std::string text = o.schedule;
   for (const auto& [step, r] : extras.changes) {
-    text += "; after " + std::to_string(step) + " " + r.schedule + " x";
+    text += "; after " + std::to_string(step) + " " + r.schedule + " v" + std::to_string(r.chunks) + " x";
     for (const int count : r.replicas)
       text += " " + std::to_string(count);
   }

@@ -29,6 +29,17 @@ TEST(Options, CutsAloneGiveTheStageCount) {
   EXPECT_THROW(parse({"--cuts", "conv2,fc1", "--replicas", "2,1"}), usage_error);
 }
 
+TEST(Options, ChunksAreOfInterleavedAndGiveAStageEach) {
+  const auto options = parse({"--schedule", "interleaved", "--stages", "2", "--chunks", "3"});
+  EXPECT_THAT(options.pipeline.replicas, testing::ElementsAre(1, 1)) << "of each worker position";
+  EXPECT_EQ(options.pipeline.chunks, 3);
+  EXPECT_THAT(parse({"--schedule", "interleaved", "--cuts", "conv2,fc1,fc2"}).pipeline.replicas,
+              testing::ElementsAre(1, 1))
+      << "two chunks unless it is said";
+  EXPECT_THROW(parse({"--schedule", "interleaved", "--cuts", "conv2,fc1"}), usage_error);
+  EXPECT_THROW(parse({"--chunks", "2"}), usage_error);
+}
+
 TEST(Options, AdamwHasARateOfItsOwnUnlessOneIsGiven) {
   EXPECT_EQ(parse({}).run.lr.base, 0.01F);
   EXPECT_EQ(parse({"--optimizer", "adamw"}).run.lr.base, 0.001F);

@@ -95,4 +95,41 @@ private:
   std::vector<action> actions_;
 };
 
+/// What a worker does under `interleaved`: Megatron-LM's loops for M' = n ceil(M / n) micro-batches, written out, from
+/// which those that are not there are taken.
+inline std::vector<action> plain_interleaved(const schedule& s, const worker& w) {
+  const auto n = positions_of(s), v = s.chunks;
+  std::vector<action> actions;
+  for (std::int64_t b = 0; b < s.minibatches; ++b) {
+    std::vector<std::int32_t> own;
+    for (std::int32_t m = 0; m < s.microbatches; ++m)
+      if ((b * s.microbatches + m) % s.stages.front().replicas == w.replica) own.push_back(m);
+    const auto there = static_cast<int>(own.size());
+    const int passes = (there + n - 1) / n * n * v;
+    std::vector<int> backwards(static_cast<std::size_t>(v));
+    const auto update = [&](int chunk) {
+      actions.push_back({action_kind::update, b, 0, b + 1, w.position + chunk * n});
+    };
+    const auto pass = [&](action_kind kind, int k) {
+      const int group = k / (n * v), within = k % (n * v), micro = group * n + within % n;
+      const int chunk = kind == action_kind::forward ? within / n : v - 1 - within / n;
+      if (micro >= there) return;
+      actions.push_back({kind, b, own[static_cast<std::size_t>(micro)], b, w.position + chunk * n});
+      if (kind == action_kind::backward && ++backwards[static_cast<std::size_t>(chunk)] == there) update(chunk);
+    };
+    const int warm_up = std::min(passes, 2 * (n - w.position - 1) + (v - 1) * n);
+    for (int k = 0; k < warm_up; ++k)
+      pass(action_kind::forward, k);
+    for (int k = warm_up; k < passes; ++k) {
+      pass(action_kind::forward, k);
+      pass(action_kind::backward, k - warm_up);
+    }
+    for (int k = passes - warm_up; k < passes; ++k)
+      pass(action_kind::backward, k);
+    for (int chunk = v - 1; chunk >= 0 && there == 0; --chunk)
+      update(chunk);
+  }
+  return actions;
+}
+
 } // namespace penstock::planner::testing

@@ -159,6 +159,7 @@ TEST(ScheduleProperties, TwoBuffersHoldFromTheLeastMicrobatchesOn) {
   for (int i = 0; i < 500; ++i) {
     auto r = random_request(d);
     r.name = "2bw";
+    r.chunks = 1;
     r.in_flight = {};
     r.microbatches = 0;
     const auto least = resolve_schedule(r).microbatches;

@@ -39,13 +39,15 @@ inline schedule_request random_request(dice& d) {
   r.name = names[static_cast<std::size_t>(d.between(0, static_cast<int>(names.size()) - 1))];
   const auto stages = r.name == "data-parallel" ? 1 : d.between(1, 5);
   r.replicas.assign(static_cast<std::size_t>(stages), d.between(1, 3));
-  if (r.name != "pipedream-vertical-sync")
+  const bool is_interleaved = r.name == "interleaved";
+  if (is_interleaved) r.chunks = d.between(1, 4);
+  if (r.name != "pipedream-vertical-sync" && !is_interleaved)
     for (auto& replicas : r.replicas)
       replicas = d.between(1, 3);
   r.microbatches = r.name.starts_with("pipedream") ? 1 : d.between(0, 6);
   r.minibatches = d.between(0, 12);
   r.window = d.between(0, 3);
-  r.in_flight.kind = static_cast<in_flight_spec::mode>(d.between(0, 4));
+  if (!is_interleaved) r.in_flight.kind = static_cast<in_flight_spec::mode>(d.between(0, 4));
   if (r.in_flight.kind == in_flight_spec::mode::given) {
     r.in_flight.given = random_credits(d, r.replicas);
     for (std::size_t s = 0; s < r.replicas.size(); ++s) {
@@ -66,6 +68,7 @@ inline std::string show(const schedule_request& r) {
   text << r.name << " replicas";
   for (const auto n : r.replicas)
     text << ' ' << n;
+  if (r.chunks > 1) text << " chunks " << r.chunks;
   text << " M " << r.microbatches << " T " << r.minibatches << " window " << r.window << " credit mode "
        << static_cast<int>(r.in_flight.kind);
   for (const auto k : r.in_flight.given)

@@ -29,7 +29,7 @@ using counts = std::vector<std::int64_t>;
 TEST(Schedule, NamesFollowTheTable) {
   EXPECT_EQ(schedule_names(),
             (std::vector<std::string>{"model-parallel", "data-parallel", "gpipe", "1f1b", "pipedream",
-                                      "pipedream-vertical-sync", "pipedream-naive", "2bw", "zb-h1", "zb-h2"}));
+                                      "pipedream-vertical-sync", "pipedream-naive", "2bw", "interleaved", "zb-h1", "zb-h2"}));
 }
 
 TEST(Schedule, SaysWhoRunsWhat) {
@@ -132,7 +132,7 @@ TEST(Schedule, MicrobatchSamplesDifferByAtMostOneLargerFirst) {
 TEST(Schedule, RefusesAnUnknownNameAndSuggestsTheNearest) {
   EXPECT_EQ(refusal(request("pipedrem", {1}, 1, 1)),
             "unknown schedule 'pipedrem': did you mean 'pipedream'? Known: model-parallel, data-parallel, gpipe, 1f1b, "
-            "pipedream, pipedream-vertical-sync, pipedream-naive, 2bw, zb-h1, zb-h2");
+            "pipedream, pipedream-vertical-sync, pipedream-naive, 2bw, interleaved, zb-h1, zb-h2");
   EXPECT_NE(refusal(request("2wb", {1}, 1, 1)).find("did you mean '2bw'?"), std::string::npos);
 }
 

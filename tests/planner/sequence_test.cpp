@@ -10,6 +10,7 @@ namespace penstock::planner::testing {
 namespace {
 
 std::vector<action> plain(const schedule& s, const worker& w) {
+  if (s.name == "interleaved") return plain_interleaved(s, w);
   return plain_list(s, stages_at(s, w.position).front(), w.replica).actions();
 }
 

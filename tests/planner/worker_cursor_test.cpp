@@ -386,8 +386,9 @@ private:
     std::optional<std::int64_t> oldest;
     std::set<std::int64_t> updates; // that a backward is still to come for
     bool forward_seen = false;
-    const plain_list listed(plan_, stage, p.replica);
-    for (const auto& a : listed.actions()) {
+    const auto listed = plan_.name == "interleaved" ? plain_interleaved(plan_, {stage, p.replica})
+                                                    : plain_list(plan_, stage, p.replica).actions();
+    for (const auto& a : listed) {
       if (a.kind == action_kind::update || std::find(p.begun.begin(), p.begun.end(), a) != p.begun.end()) continue;
       const bool is_forward = a.kind == action_kind::forward;
       if (makes_weight_gradient(a.kind)) updates.insert(update_of(plan_, stage, a.minibatch));

@@ -32,6 +32,7 @@ std::vector<pipeline_request> many_requests() {
           pipeline_request r{.schedule = schedule, .replicas = replicas, .microbatches = microbatches};
           r.in_flight.kind = kind;
           r.window = microbatches;
+          r.chunks = 1;
           r.threads = 3 - microbatches / 2;
           r.recompute.assign(replicas.size(), kind == mode::full);
           all.push_back(r);
@@ -119,6 +120,48 @@ TEST(SettlePlan, PlacesByRanksThenDevicesThenInOrder) {
   EXPECT_THAT(placement_of(*settle_plan(p, net, {3, 0})).rank_of, ElementsAre(ElementsAre(0, 1), ElementsAre(2)));
   EXPECT_THAT(settle_plan(p, net)->stages[0].ranks, IsEmpty());
   EXPECT_EQ(settle_plan(p, net)->processes, 0);
+}
+
+TEST(SettlePlan, HostsSeveralStagesOnEveryWorker) {
+  const auto net = chain(7);
+  pipeline_request r{.schedule = "interleaved", .replicas = {2, 2}, .microbatches = 4};
+  r.recompute = {false, true, false, false};
+  const auto p = settle_request(r, net, {2, 0}); // two chunks are its default
+  EXPECT_EQ(p->chunks, 2);
+  ASSERT_EQ(p->stages.size(), 4U);
+  EXPECT_EQ(workers_of(*p), 4);
+  EXPECT_EQ(workers_on(*p, 0), 2);
+  EXPECT_EQ(p->stages[1].last_layer, "fc3");
+  EXPECT_TRUE(p->stages[1].recompute);
+  for (std::size_t s = 0; s < 4; ++s) {
+    EXPECT_EQ(p->stages[s].replicas, 2);
+    EXPECT_THAT(p->stages[s].ranks, s % 2 == 0 ? ElementsAre(0, 0) : ElementsAre(1, 1)) << "with its worker";
+  }
+  EXPECT_EQ(*settle_plan(*p, net, {2, 0}), *p);
+  EXPECT_EQ(*settle_request(as_request(*p, net), net, {2, 0}), *p);
+  planner::plan written;
+  static_cast<planner::execution_plan&>(written) = *p;
+  const auto text = planner::to_json(written);
+  EXPECT_THAT(text, HasSubstr("\"chunks\": 2"));
+  EXPECT_EQ(static_cast<planner::execution_plan>(planner::plan_from_json(text, "p.json")), *p);
+}
+
+TEST(SettlePlan, RefusesChunksThatCannotBe) {
+  const auto net = chain(7);
+  const auto refused = [&](const pipeline_request& r, const std::string& words) {
+    EXPECT_THAT([&] { settle_request(r, net); }, ThrowsMessage<usage_error>(HasSubstr(words)));
+  };
+  refused({.schedule = "interleaved", .replicas = {1, 1}, .chunks = 4},
+          "chunks: 4 on 2 worker positions are 8 stages, wanted at most 7, the layers of chain");
+  refused({.schedule = "interleaved", .replicas = {1, 2}}, "needs equal replica counts: worker position 0 has 1");
+  refused({.schedule = "1f1b", .replicas = {1, 1}, .chunks = 2}, "several chunks a worker are for interleaved");
+  auto plan = *settle_request({.schedule = "interleaved", .replicas = {1, 1}}, net);
+  plan.stages[2].replicas = 2;
+  EXPECT_THAT([&] { settle_plan(plan, net); },
+              ThrowsMessage<usage_error>(HasSubstr("stage 2 has 2 replicas and stage 0 has 1, wanted the same")));
+  plan.chunks = 3;
+  EXPECT_THAT([&] { settle_plan(plan, net); },
+              ThrowsMessage<usage_error>(HasSubstr("chunks is 3 and the plan has 4 stages")));
 }
 
 TEST(SettlePlan, RefusesInOneLine) {

@@ -47,6 +47,26 @@ TEST(History, GoodRunsOfEveryScheduleHold) {
           }
 }
 
+TEST(History, AWorkersChunksTakeTurnsAsItsOneOrderSays) {
+  const planner::schedule_request request{.name = "interleaved", .replicas = {1, 1}, .microbatches = 4, .chunks = 2};
+  auto run = make_run(request, {3, 2});
+  EXPECT_EQ(run.header.plan.chunks, 2);
+  EXPECT_EQ(verdict(run), "");
+  run.find(span_kind::forward, 0, 0, 2).begin_ns -= 500; // into the forward of stage 2 before it
+  EXPECT_THAT(verdict(run), ::testing::HasSubstr("worker 0: forward of minibatch 0 micro-batch 2 of stage 0 while the "
+                                                 "worker was busy with another stage"));
+  run = make_run(request, {3, 2});
+  // In each stage's own order nothing is wrong with it.
+  auto& first = run.find(span_kind::forward, 0, 0, 2);
+  auto& second = run.find(span_kind::backward, 2, 0, 0);
+  const auto begin = first.begin_ns, end = second.end_ns;
+  second.begin_ns = begin;
+  second.end_ns = begin + 2000;
+  first.begin_ns = end - 1000;
+  first.end_ns = end;
+  EXPECT_NE(verdict(run), "");
+}
+
 TEST(History, AnEmptyRunHolds) {
   auto run = pipedream_run();
   run.records.clear();

@@ -59,7 +59,7 @@ TEST(SimulatedTrace, TheHistoryHoldsForEveryScheduleAndReplicas) {
         if (name == "data-parallel" && replicas.size() > 1) continue;
         const bool are_equal =
             std::adjacent_find(replicas.begin(), replicas.end(), std::not_equal_to<>()) == replicas.end();
-        if (name == "pipedream-vertical-sync" && !are_equal) continue;
+        if ((name == "pipedream-vertical-sync" || name == "interleaved") && !are_equal) continue;
         planner::schedule_request request{.name = name, .replicas = replicas, .minibatches = 13};
         if (name == "1f1b" || name == "gpipe") request.microbatches = 5;
         const auto s = simulate_to_file(request, machine_for(replicas, by_reference), 0.3);
@@ -79,6 +79,39 @@ TEST(SimulatedTrace, TheHistoryHoldsForEveryScheduleAndReplicas) {
             EXPECT_GE(known, 1 - 1e-6); // and all time has a name
           }
         }
+      }
+}
+
+TEST(SimulatedTrace, ChunksOfAWorkerShareItsTime) {
+  for (const int positions : {1, 2, 3})
+    for (const int replicas : {1, 2})
+      for (const int chunks : {2, 3}) {
+        planner::schedule_request request{.name = "interleaved",
+                                          .replicas = std::vector<int>(static_cast<std::size_t>(positions), replicas),
+                                          .microbatches = 4,
+                                          .minibatches = 9,
+                                          .chunks = chunks};
+        auto m = machine_for(request.replicas, replicas == 1);
+        const auto workers = m.stages;
+        for (int chunk = 1; chunk < chunks; ++chunk)
+          m.stages.insert(m.stages.end(), workers.begin(), workers.end());
+        SCOPED_TRACE(planner::describe_place(positions, replicas) + " " + std::to_string(chunks));
+        const auto s = simulate_to_file(request, m, 0.3);
+        EXPECT_EQ(s.file.header.plan.chunks, chunks);
+        const auto verdict = check_history(s.file);
+        EXPECT_EQ(verdict.found, history_verdict::outcome::holds) << verdict.line;
+        const auto summary = summarize(s.file);
+        ASSERT_EQ(summary.workers.size(), static_cast<std::size_t>(positions * replicas));
+        for (std::size_t stage = 0; stage < summary.stages.size(); ++stage) {
+          const auto& shares = summary.stages[stage];
+          EXPECT_NEAR(shares.bubble(), summary.stages[stage % static_cast<std::size_t>(positions)].bubble(), 1e-9)
+              << "the worker's";
+          EXPECT_LE(shares.known() + shares.known_elsewhere, 1 + 1e-6);
+          EXPECT_LT(shares.busy(), 1.01 - shares.busy_elsewhere);
+          EXPECT_TRUE(shares.ideal_bubble.has_value());
+        }
+        EXPECT_THAT(to_text(summary, s.file), HasSubstr("chunks a worker"));
+        EXPECT_THAT(timeline(s.file, 0, 2, 80), HasSubstr("worker 0"));
       }
 }
 

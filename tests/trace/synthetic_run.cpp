@@ -67,6 +67,7 @@ synthetic_run make_run(const planner::schedule_request& request, const std::vect
   run.header.plan.schedule = resolved.name;
   run.header.plan.microbatches = resolved.microbatches;
   run.header.plan.window = resolved.window;
+  run.header.plan.chunks = resolved.chunks;
   run.header.stashes_weights = resolved.stashes_weights;
   run.header.first_minibatch = 0;
   run.header.complete = true;

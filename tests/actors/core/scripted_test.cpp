@@ -51,18 +51,20 @@ T pick(std::mt19937_64& bits, std::initializer_list<T> from) {
 run_setup random_setup(std::mt19937_64& bits) {
   run_setup o;
   o.schedule = pick(bits, {"pipedream", "pipedream", "1f1b", "gpipe", "2bw", "pipedream-vertical-sync", "data-parallel",
-                           "pipedream-naive", "model-parallel", "zb-h1", "zb-h2"});
-  const int stages = o.schedule == "data-parallel" ? 1 : static_cast<int>(1 + bits() % 4);
-  const bool is_even = o.schedule == "pipedream-vertical-sync";
+                           "pipedream-naive", "model-parallel", "zb-h1", "zb-h2", "interleaved", "interleaved"});
+  const bool is_interleaved = o.schedule == "interleaved";
+  if (is_interleaved) o.chunks = pick(bits, {1, 2, 3});
+  const int stages = o.schedule == "data-parallel" ? 1 : static_cast<int>(1 + bits() % (is_interleaved ? 3 : 4));
+  const bool is_even = o.schedule == "pipedream-vertical-sync" || is_interleaved;
   const int replicas = pick(bits, {1, 1, 2, 3});
   o.replicas.clear();
   for (int s = 0; s < stages; ++s)
     o.replicas.push_back(is_even ? replicas : pick(bits, {1, 1, 2, 3}));
   const bool takes_microbatches = !o.schedule.starts_with("pipedream") && o.schedule != "2bw";
   o.microbatches = takes_microbatches ? pick(bits, {0, 1, 3, 4}) : 0;
-  o.in_flight = planner::parse_in_flight(pick(bits, {"tight", "tight", "double", "full"}));
+  if (!is_interleaved) o.in_flight = planner::parse_in_flight(pick(bits, {"tight", "tight", "double", "full"}));
   o.window = pick(bits, {0, 0, 0, 2});
-  if (bits() % 4 == 0) o.recompute.assign(static_cast<std::size_t>(stages), true);
+  if (bits() % 4 == 0) o.recompute.assign(static_cast<std::size_t>(stages * actors::chunks_of(o)), true);
   o.batch = 4;
   o.steps = pick(bits, {3, 5, 8});
   o.threads = 1;
@@ -101,6 +103,7 @@ std::string describe(const scripted_case& c, std::uint64_t seed) {
   std::string text = "seed " + std::to_string(seed) + ": " + p.schedule + ", replicas";
   for (const auto& stage : p.stages)
     text += " " + std::to_string(stage.replicas);
+  text += ", " + std::to_string(p.chunks) + " chunks a worker";
   return text + ", M " + std::to_string(p.microbatches) + ", window " + std::to_string(p.window) + ", " +
          std::to_string(p.processes) + " ranks, " + std::to_string(c.plan.options.steps) + " steps";
 }
