@@ -90,16 +90,17 @@ int main(int argc, char** argv) {
   const auto number = [&](int at, int otherwise) { return argc > at ? std::max(1, std::atoi(argv[at])) : otherwise; };
   const std::chrono::milliseconds each{number(1, 20)};
   const int microbatches = number(2, 8), stages = number(3, 4);
-  const auto net = sleeping_model(stages, each);
   const auto data =
       apps::open_data({.spec = "synthetic", .image_size = 4, .channels = 1, .classes = 2, .synthetic_samples = 256});
   const auto file = std::filesystem::temp_directory_path() / "bench_bubble.pftrace";
   std::printf("%d stages, %d micro-batches, %lld ms a forward, an input's part and a weights' part\n", stages,
               microbatches, static_cast<long long>(each.count()));
-  for (const std::string name : {"1f1b", "zb-h1", "zb-h2"}) {
-    actors::pipeline_request request{.schedule = name, .microbatches = microbatches, .threads = 1};
+  for (const std::string name : {"1f1b", "interleaved", "zb-h1", "zb-h2"}) {
+    const int chunks = name == "interleaved" ? 2 : 1;
+    const auto net = sleeping_model(stages * chunks, each);
+    actors::pipeline_request request{.schedule = name, .microbatches = microbatches, .chunks = chunks, .threads = 1};
     request.replicas.assign(static_cast<std::size_t>(stages), 1);
-    for (int s = 1; s < stages; ++s)
+    for (int s = 1; s < stages * chunks; ++s)
       request.cuts.push_back(s);
     actors::run_options options;
     options.batch = microbatches;
@@ -112,11 +113,12 @@ int main(int argc, char** argv) {
     quiet observer;
     actors::run_control control;
     actors::train(actors::settle_request(request, *net), options, inputs, observer, control);
-    // With F = I = W the bubble of 1f1b is (n - 1) 3 F, of zb-h1 (n - 1) F; zb-h2's is zero by each stage's own span.
-    const double bubble = name == "zb-h2" ? 0 : (stages - 1) * (name == "1f1b" ? 3.0 : 1.0);
+    // With F = I = W the bubble of 1f1b is (n - 1) 3 F, as that of interleaved with F of a chunk; of zb-h1 (n - 1) F;
+    // zb-h2's is zero by each stage's own span.
+    const double bubble = name == "zb-h2" ? 0 : (stages - 1) * (name == "zb-h1" ? 1.0 : 3.0);
     const auto measured = idle_share(actors::read_trace(file), stages, name == "zb-h2");
-    std::printf("%-6s idle %.2f %% by the trace, %.2f %% by the closed form\n", name.c_str(), 100 * measured,
-                100 * bubble / (3.0 * microbatches + bubble));
+    std::printf("%-11s idle %.2f %% by the trace, %.2f %% by the closed form\n", name.c_str(), 100 * measured,
+                100 * bubble / (3.0 * microbatches * chunks + bubble));
   }
   std::filesystem::remove(file);
 }

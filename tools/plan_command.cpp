@@ -42,7 +42,8 @@ void declare(apps::command_line& line, plan_texts& texts, planner::plan_request&
   line.group("What is fixed by hand");
   line.text("--schedule", texts.schedules, "NAME,...", "Schedules to try [all that apply]");
   line.text("--microbatches", texts.microbatches, "M,...", "Micro-batches to try [powers of two]");
-  line.whole("--stages", request.stages, 1, "Stages [free]");
+  line.whole("--stages", request.stages, 1, "Stages, of interleaved worker positions [free]");
+  line.whole("--chunks", request.chunks, 1, "Of interleaved: chunks on each worker position [2 to 4 are tried]");
   line.text("--replicas", texts.replicas, "R0,R1,...", "Replicas of each stage [free]");
   line.text("--cuts", texts.cuts, "LAYER,...", "Where stages 1, 2, ... begin [free]");
   line.texts("--keep-together", request.keep_together, "LAYERS",

@@ -55,13 +55,16 @@ void declare(apps::command_line& line, simulate_texts& texts, planner::machine_o
 /// One line for each stage that needs more than its devices have.
 std::string what_is_too_large(const planner::plan& p, const planner::cluster& c) {
   std::string text;
-  for (std::size_t s = 0; s < p.stages.size(); ++s) {
+  const auto positions = positions_of(p);
+  for (std::size_t s = 0; s < positions; ++s) {
     const auto device = c.device_named(p.stages[s].devices.front());
     const auto limit = c.devices[static_cast<std::size_t>(c.type_of(device))].memory_bytes;
-    const auto needed = p.predicted->stages[s].memory.total;
+    double needed = 0; // by all that the device hosts
+    for (auto hosted = s; hosted < p.stages.size(); hosted += positions)
+      needed += p.predicted->stages[hosted].memory.total;
     if (limit > 0 && needed > limit)
-      text += "does not fit: stage " + std::to_string(s) + " needs " + bytes_text(needed) + ", its devices have " +
-              bytes_text(limit) + "\n";
+      text += std::string("does not fit: ") + (p.chunks > 1 ? "worker " : "stage ") + std::to_string(s) + " needs " +
+              bytes_text(needed) + ", its devices have " + bytes_text(limit) + "\n";
   }
   return text;
 }
@@ -204,7 +207,7 @@ int simulate_command(std::span<const std::string> arguments) {
   options.keep_spans = !texts.json || !texts.trace.empty();
   const auto run = naming(texts.plan, [&] { return planner::run_machine(schedule, machine, options); });
   const auto busy = planner::steady_busy(run, schedule.minibatches);
-  const auto bubble = planner::steady_bubble(busy, machine);
+  const auto bubble = planner::steady_bubble(busy, machine, plan.chunks);
   // What streams beside a computation is in its time, not on the simulator's links.
   const auto bytes = plan.simulation_only ? plan.predicted->bytes_per_minibatch
                                           : run.bytes_sent / static_cast<double>(schedule.minibatches);

@@ -2,6 +2,7 @@
 #include "actors/trace/epoch_check.hpp"
 
 #include "actors/trace/message_check.hpp"
+#include "actors/trace/turn_check.hpp"
 #include "planner/sequence.hpp"
 
 #include <algorithm>
@@ -231,11 +232,8 @@ void stage_check::walk_replica(int replica, const records_view& records) {
     order_.push_back(*a);
   }
   for (const trace_record* r : records) {
-    if (r->kind == span_kind::update) {
-      take_update(*r);
-      continue;
-    }
-    if (!is_placed_right(*r)) continue;
+    if (r->kind == span_kind::update) take_update(*r);
+    if (r->kind == span_kind::update || !is_placed_right(*r)) continue;
     if (r->kind == span_kind::forward)
       take_forward(*r);
     else
@@ -311,7 +309,6 @@ private:
   bool find_ranges();
   bool has_every_minibatch(const segment_range& range);
   void check_segment(const segment_range& range);
-  void follow_worker(const planner::schedule& schedule, const segment_range& range, const planner::worker& w);
   std::int64_t base_version(int stage) const;
   void check_quiet_between();
 
@@ -448,38 +445,7 @@ void epoch_walk::check_segment(const segment_range& range) {
     version += planner::updates_of(schedule, s);
     if (s > 0) stage_check::check_order_between(stages[static_cast<std::size_t>(s - 1)], stage);
   }
-  if (schedule.chunks > 1 && schedule.window == 0)
-    for (const auto& w : workers_of(schedule))
-      follow_worker(schedule, range, w);
-}
-
-/// Each of a worker's stages has been followed by itself; here they take turns as its one order says, one at a time.
-void epoch_walk::follow_worker(const planner::schedule& schedule, const segment_range& range,
-                               const planner::worker& w) {
-  planner::sequence listed(schedule, w);
-  std::int64_t busy_until = 0;
-  for (const trace_record* r : by_segment_[range.id]) {
-    if (r->kind == span_kind::update || position_of(header_, r->stage) != w.position || r->replica != w.replica)
-      continue;
-    const auto name = worker_name(header_, r->stage, r->replica) + ": " + micro_name(header_, *r) + " of stage " +
-                      std::to_string(r->stage);
-    if (r->begin_ns < busy_until) found_.add(r->begin_ns, name + " while the worker was busy with another stage");
-    busy_until = std::max(busy_until, r->end_ns);
-    auto next = listed.next();
-    while (next && next->kind == planner::action_kind::update)
-      next = listed.next();
-    if (!next) return;
-    const bool is_forward = next->kind == planner::action_kind::forward;
-    if (is_forward == (r->kind == span_kind::forward) && next->stage == r->stage &&
-        next->minibatch == r->minibatch - range.first && next->microbatch == r->microbatch)
-      continue;
-    found_.add(r->begin_ns,
-               name + " where the schedule has the " + (is_forward ? "forward" : "backward") + " of " +
-                   micro_name(header_, range.first + next->minibatch, next->microbatch) + " of stage " +
-                   std::to_string(next->stage),
-               violations::weight::consequence);
-    return;
-  }
+  check_turns(header_, schedule, by_segment_[range.id], range.first, found_);
 }
 
 void epoch_walk::check_quiet_between() {

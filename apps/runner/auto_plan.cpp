@@ -37,6 +37,7 @@ texts wishes(const app_options& o) {
             {"micro-batches", o.plan.fixes_microbatches ? std::to_string(o.pipeline.microbatches) : ""},
             {"replicas", o.plan.fixes_replicas ? listed(o.pipeline.replicas) : ""},
             {"stages", std::to_string(o.plan.stages)},
+            {"chunks", std::to_string(o.plan.fixes_chunks ? o.pipeline.chunks : 0)},
             {"cuts", join(o.cuts, ",")},
             {"keep together", join(o.plan.keep_together, ";")},
             {"in flight", o.plan.in_flight},

@@ -237,6 +237,7 @@ void read_plan(app_options& o, const command_line& line) {
   auto& plan = o.plan;
   if (plan.source != "auto") return;
   if (line.given("--schedule") || !plan.any) plan.schedules = {o.pipeline.schedule};
+  plan.fixes_chunks = line.given("--chunks");
   plan.fixes_replicas = line.given("--replicas");
   if (plan.fixes_replicas) plan.stages = static_cast<int>(o.pipeline.replicas.size());
   plan.fixes_microbatches = line.given("--microbatches");

@@ -24,6 +24,7 @@ struct plan_options {
   std::vector<std::string> schedules;     ///< auto: only these; empty: all
   std::vector<std::string> keep_together; ///< auto: layers that no cut may part
   int stages = 0;                         ///< auto: exactly so many; 0: free
+  bool fixes_chunks = false;              ///< auto: pipeline.chunks was given
   bool fixes_replicas = false;            ///< auto: pipeline.replicas was given
   bool fixes_microbatches = false;
   std::string in_flight;               ///< auto: as given

@@ -72,6 +72,7 @@ planner::plan_request request_for(const app_options& o) {
   else if (!o.plan.any && !derives_microbatches(o.pipeline.schedule))
     request.microbatches = {1};
   request.stages = o.plan.stages;
+  request.chunks = o.pipeline.schedule == "interleaved" && o.plan.fixes_chunks ? o.pipeline.chunks : 0;
   if (o.plan.fixes_replicas) request.replicas = o.pipeline.replicas;
   request.first_layers = o.cuts;
   request.keep_together = o.plan.keep_together;
@@ -151,7 +152,7 @@ std::string execution_of(const planner::plan& p) {
 }
 
 std::string shape_of(const planner::plan& p) {
-  auto text = fmt::format("{}/{}", p.schedule, p.microbatches);
+  auto text = fmt::format("{}/{}/{}", p.schedule, p.chunks, p.microbatches);
   for (const auto& stage : p.stages)
     text += fmt::format("/{}", stage.replicas);
   return text;
@@ -167,6 +168,7 @@ std::optional<planner::plan> plain_plan(const app_options& o, const model& net, 
   wanted.microbatches = o.plan.fixes_microbatches ? o.pipeline.microbatches : 0;
   wanted.replicas = o.plan.fixes_replicas ? o.pipeline.replicas
                                           : std::vector<int>(static_cast<std::size_t>(std::max(1, o.plan.stages)), 1);
+  if (o.plan.fixes_chunks) wanted.chunks = o.pipeline.chunks;
   const auto workers = std::accumulate(wanted.replicas.begin(), wanted.replicas.end(), 0);
   const planner::cluster* on = nullptr;
   for (const auto& c : found.machines)

@@ -68,6 +68,7 @@ std::vector<relief> reliefs() {
            [](plan_request& r) {
              const bool restricts = r.stages > 0 || !r.replicas.empty() || !r.first_layers.empty();
              r.stages = 0;
+             r.chunks = 0;
              r.replicas.clear();
              r.first_layers.clear();
              return restricts;
@@ -111,10 +112,8 @@ std::string more_devices(const profile& p, const cluster& c, plan_request reques
   request.schedules = {"1f1b"}; // holds one version, and as few activations as any
   for (int factor = 2; c.device_count() * factor <= most_devices; factor *= 2)
     if (const auto found = winner_under(p, grown(c, factor), request)) {
-      int devices = 0;
-      for (const auto& stage : found->stages)
-        devices += stage.replicas;
-      return "; would fit: more stages, on " + std::to_string(devices) + " devices (" + shape_text(*found) + ")";
+      return "; would fit: more stages, on " + std::to_string(workers_of(*found)) + " devices (" + shape_text(*found) +
+             ")";
     }
   return "; neither recomputation, fewer in flight nor more stages would fit";
 }

@@ -37,7 +37,8 @@ bool is_data_parallel(const plan& p) {
 
 /// A partition, schedule and M; credits and origin aside.
 std::string identity(const trial& t) {
-  return describe_stages(t.made) + "/" + t.made.schedule + "/" + std::to_string(t.made.microbatches);
+  return describe_stages(t.made) + "/" + std::to_string(t.made.chunks) + "/" + t.made.schedule + "/" +
+         std::to_string(t.made.microbatches);
 }
 
 plan_summary row_of(const trial& t) {
@@ -163,7 +164,7 @@ std::string reason_of(const std::vector<trial>& trials, const trial& winner) {
 
 /// What is alike but for where it is cut.
 std::string shape_of(const trial& t) {
-  std::string shape = t.made.schedule + "/" + std::to_string(t.made.microbatches);
+  std::string shape = t.made.schedule + "/" + std::to_string(t.made.chunks) + "/" + std::to_string(t.made.microbatches);
   for (const auto& stage : t.made.stages)
     shape += "/" + std::to_string(stage.replicas);
   return shape;

@@ -15,8 +15,9 @@ struct plan_request {
   std::int64_t last_batch = 0;            ///< samples of an epoch's last minibatch where it has fewer; 0: none has
   std::vector<std::string> schedules;     ///< to be tried, "fbp-as" too; empty: all that apply
   std::vector<int> microbatches;          ///< M to be tried where M may be chosen; empty: powers of two that fit
-  int stages = 0;                         ///< pinned; 0: free
-  std::vector<int> replicas;              ///< pinned, one per stage; empty: free
+  int stages = 0;                         ///< pinned; 0: free; of interleaved the worker positions
+  int chunks = 0;                         ///< pinned, of interleaved: stages of each position; 0: free
+  std::vector<int> replicas;              ///< pinned, one per stage (interleaved: per position); empty: free
   std::vector<std::string> first_layers;  ///< pinned: of stages 1, 2, ...; empty: free
   std::vector<std::string> keep_together; ///< "block1": layers whose names begin so (whole dotted parts), or "a..b"
   std::string in_flight;                  ///< pinned, as --in-flight; "": free

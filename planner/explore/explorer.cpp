@@ -2,6 +2,7 @@
 #include "planner/explore/explorer.hpp"
 
 #include "planner/explore/credit_choices.hpp"
+#include "planner/interleaved.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -69,7 +70,10 @@ void explorer::try_credits(const proposal& p, int microbatches, std::vector<tria
     return;
   }
   std::vector<std::vector<std::int64_t>> choices;
-  if (fixed_.in_flight) {
+  if (p.what.chunks > 1 || p.how.schedule == "interleaved") {
+    const auto positions = static_cast<int>(replicas.size()) / p.what.chunks;
+    choices = {interleaved_credits(positions, p.what.chunks, replicas.front(), microbatches)};
+  } else if (fixed_.in_flight) {
     schedule_request wanted{.name = p.how.schedule, .replicas = replicas, .microbatches = microbatches};
     wanted.in_flight = *fixed_.in_flight;
     choices.emplace_back();

@@ -29,9 +29,13 @@ void check_same_model(const plan& p, const profile& of) {
 
 void take_devices_in_order(plan& p, const cluster& c) {
   int next = 0;
-  for (auto& stage : p.stages)
-    for (int r = 0; r < stage.replicas; ++r)
-      stage.devices.push_back(c.device_name(next++));
+  const auto positions = positions_of(p);
+  for (std::size_t s = 0; s < p.stages.size(); ++s)
+    if (auto& stage = p.stages[s]; s >= positions)
+      stage.devices = p.stages[s % positions].devices;
+    else
+      for (int r = 0; r < stage.replicas; ++r)
+        stage.devices.push_back(c.device_name(next++));
 }
 
 std::vector<int> device_numbers(const planned_stage& stage, std::size_t s, const cluster& c) {
@@ -155,10 +159,10 @@ plan placed(const plan& given, const profile& p, const cluster& c) {
   if (done.batch == 0)
     for (const auto& m : p.measurements)
       done.batch = std::max(done.batch, m.samples);
-  const auto workers = std::accumulate(done.stages.begin(), done.stages.end(), 0,
-                                       [](int sum, const auto& stage) { return sum + stage.replicas; });
+  const auto workers = workers_of(done);
   if (workers > c.device_count())
-    refuse("the plan has " + std::to_string(workers) + " replicas over all stages, the cluster " +
+    refuse("the plan has " + std::to_string(workers) +
+           (done.chunks > 1 ? " workers, the cluster " : " replicas over all stages, the cluster ") +
            std::to_string(c.device_count()) + " devices");
   if (done.stages.front().devices.empty()) take_devices_in_order(done, c);
   for (std::size_t s = 0; s < done.stages.size(); ++s)

@@ -71,6 +71,13 @@ std::vector<int> first_layers_of(const profile& p, const plan_request& request) 
 int stages_of(const plan_request& request, const std::optional<in_flight_spec>& in_flight) {
   int stages = 0;
   std::string said_by;
+  const auto chunks = static_cast<std::size_t>(std::max(1, request.chunks));
+  const auto take_all = [&](std::size_t count, const std::string& by) { // of every chunk
+    if (count % chunks != 0)
+      refuse(by + " asks for " + std::to_string(count) + " stages, wanted a multiple of the " + std::to_string(chunks) +
+             " chunks of each worker position");
+    return count / chunks;
+  };
   const auto take = [&](std::size_t count, const std::string& by) {
     if (count == 0) return;
     if (stages != 0 && static_cast<int>(count) != stages)
@@ -81,14 +88,16 @@ int stages_of(const plan_request& request, const std::optional<in_flight_spec>& 
   };
   take(static_cast<std::size_t>(request.stages), "stages");
   take(request.replicas.size(), "replicas");
-  if (!request.first_layers.empty()) take(request.first_layers.size() + 1, "first layers");
-  if (in_flight && in_flight->kind == in_flight_spec::mode::given) take(in_flight->given.size(), "in-flight");
+  if (!request.first_layers.empty()) take(take_all(request.first_layers.size() + 1, "first layers"), "first layers");
+  if (in_flight && in_flight->kind == in_flight_spec::mode::given)
+    take(take_all(in_flight->given.size(), "in-flight"), "in-flight");
   return stages;
 }
 
 void check_counts(const profile& p, const plan_request& request, const pins& fixed) {
   check_count("batch", fixed.batch, 1, most_samples);
   check_count("stages", fixed.stages, 0, static_cast<std::int64_t>(p.layers.size()));
+  check_count("chunks", fixed.chunks, 0, static_cast<std::int64_t>(p.layers.size()) / std::max(1, fixed.stages));
   if (fixed.stages > fixed.devices)
     refuse("stages is " + std::to_string(fixed.stages) + ", wanted at most the " + std::to_string(fixed.devices) +
            " devices");
@@ -114,16 +123,25 @@ void check_schedule_name(const std::string& name, const cluster& c) {
     refuse("schedule fbp-as is for streaming devices: the cluster has others, wanted [device.streaming] on every type");
 }
 
+/// Where each of its workers can host several stages of a model as what else is pinned has it.
+bool takes_interleaved(const cluster& c, const pins& fixed) {
+  const bool is_even =
+      std::adjacent_find(fixed.replicas.begin(), fixed.replicas.end(), std::not_equal_to<>()) == fixed.replicas.end();
+  return c.devices.size() == 1 && is_even && fixed.first_layers.empty() && !fixed.in_flight &&
+         !has_streaming_devices(c);
+}
+
 /// Vertical sync and naive are there to be compared with, so only by name.
 std::vector<std::string> schedules_that_apply(const cluster& c, const pins& fixed, const plan_request& request) {
   std::vector<std::string> names;
-  for (const std::string name :
-       {"pipedream", "1f1b", "gpipe", "2bw", "zb-h1", "zb-h2", "data-parallel", "model-parallel", fbp_schedule}) {
+  for (const std::string name : {"pipedream", "1f1b", "gpipe", "2bw", "interleaved", "zb-h1", "zb-h2", "data-parallel",
+                                 "model-parallel", fbp_schedule}) {
     const bool one_stage_only = name == "data-parallel" || name == "model-parallel";
     if (one_stage_only && fixed.stages > 1) continue;
     if (request.synchronous_only && !is_synchronous(name)) continue;
     // Its bubble vanishes only where one minibatch's updates abut the next one's forwards, stage by stage.
     if (name == "zb-h2" && request.clips_by_global_norm) continue;
+    if (name == "interleaved" && !takes_interleaved(c, fixed)) continue;
     if (name == fbp_schedule && !has_streaming_devices(c)) continue;
     if (name == fbp_schedule &&
         std::any_of(c.devices.begin(), c.devices.end(), [](const device_type& t) { return !t.streaming; }))
@@ -138,8 +156,12 @@ void check_schedules(const cluster& c, const plan_request& request, const pins& 
     check_schedule_name(name, c);
     if (request.synchronous_only && !is_synchronous(name))
       refuse("schedule " + name +
-             " is asynchronous, wanted a synchronous one: gpipe, 1f1b, zb-h1, zb-h2, data-parallel or "
+             " is asynchronous, wanted a synchronous one: gpipe, 1f1b, interleaved, zb-h1, zb-h2, data-parallel or "
              "model-parallel");
+    if (name == "interleaved" && c.devices.size() > 1)
+      refuse("interleaved is planned for devices of one type, found " + std::to_string(c.devices.size()));
+    if (name == "interleaved" && fixed.chunks == 0 && (!fixed.first_layers.empty() || fixed.in_flight))
+      refuse("interleaved with first layers or in-flight given: wanted the chunks of each worker position as well");
     if (name == "data-parallel" && fixed.stages > 1)
       refuse("data-parallel has one stage, found " + std::to_string(fixed.stages));
   }
@@ -187,6 +209,7 @@ pins resolve_pins(const profile& p, const cluster& c, const plan_request& reques
   if (!request.in_flight.empty()) fixed.in_flight = parse_in_flight(request.in_flight);
   check_count("stages", request.stages, 0, static_cast<std::int64_t>(p.layers.size()));
   fixed.stages = stages_of(request, fixed.in_flight);
+  fixed.chunks = request.chunks;
   fixed.replicas = request.replicas;
   fixed.first_layers = first_layers_of(p, request);
   check_counts(p, request, fixed);

@@ -14,6 +14,7 @@ struct pins {
   std::int64_t batch = 1;
   int devices = 1;                        ///< at most
   int stages = 0;                         ///< 0: free; follows from the lists below where they are given
+  int chunks = 0;                         ///< of interleaved; 0: free
   std::vector<int> replicas;              ///< one per stage; empty: free
   std::vector<int> first_layers;          ///< indices of the first layers of stages 1, 2, ...; empty: free
   std::vector<std::vector<int>> together; ///< indices of layers that share a stage

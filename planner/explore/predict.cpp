@@ -92,6 +92,7 @@ double one_device_seconds(const plan& p, const profile& of, const cluster& c) {
   auto least = std::numeric_limits<double>::infinity();
   for (const auto& type : c.devices) {
     plan alone = p;
+    alone.chunks = 1;
     alone.schedule = "model-parallel";
     alone.microbatches = 1;
     alone.stages = {{.first_layer = p.stages.front().first_layer,
@@ -151,8 +152,14 @@ std::string binding_of(const plan& p, const machine& m, const outcome& result, c
     busiest = share;
     name = what;
   };
-  for (std::size_t s = 0; s < p.stages.size(); ++s)
-    consider(result.busy[s] * result.step_seconds, "compute of stage " + std::to_string(s));
+  const auto positions = positions_of(p);
+  for (std::size_t s = 0; s < positions; ++s) {
+    double busy = 0;
+    for (auto hosted = s; hosted < p.stages.size(); hosted += positions)
+      busy += result.busy[hosted];
+    consider(busy * result.step_seconds,
+             std::string("compute of ") + (p.chunks > 1 ? "worker " : "stage ") + std::to_string(s));
+  }
   for (std::size_t s = 0; s + 1 < p.stages.size(); ++s)
     consider(link_seconds(m.stages[s], m.stages[s + 1], p, c),
              "link " + std::to_string(s) + "-" + std::to_string(s + 1));
@@ -169,7 +176,7 @@ double data_parallel_bytes(const plan& p, const machine& m) {
   double weights = 0, devices = 0;
   for (const auto& stage : m.stages) {
     weights += stage.weight_bytes;
-    devices += static_cast<double>(replicas_of(stage));
+    devices += static_cast<double>(replicas_of(stage)) / p.chunks;
   }
   const auto per_update = 2 * (devices - 1) * weights;
   return updates_by_group(p) ? per_update / devices : per_update;
@@ -214,11 +221,11 @@ std::vector<double> steady_busy(const machine_run& run, std::int64_t minibatches
   return shares;
 }
 
-double steady_bubble(const std::vector<double>& busy, const machine& m) {
+double steady_bubble(const std::vector<double>& busy, const machine& m, int chunks) {
   double working = 0, workers = 0;
   for (std::size_t s = 0; s < m.stages.size(); ++s) {
     working += busy[s] * static_cast<double>(replicas_of(m.stages[s]));
-    workers += static_cast<double>(replicas_of(m.stages[s]));
+    workers += static_cast<double>(replicas_of(m.stages[s])) / chunks; // a position's stages have the same
   }
   return std::clamp(1 - working / workers, 0.0, 1.0);
 }
@@ -238,7 +245,7 @@ plan predict(const plan& given, const profile& p, const cluster& c) {
       prediction{.step_seconds = result.step_seconds,
                  .speedup_over_one_device =
                      result.step_seconds > 0 ? one_device_seconds(done, p, devices) / result.step_seconds : 0,
-                 .bubble = steady_bubble(result.busy, played),
+                 .bubble = steady_bubble(result.busy, played, done.chunks),
                  .bytes_per_minibatch = result.bytes_per_minibatch + streamed_bytes,
                  .data_parallel_bytes_per_minibatch = data_parallel_bytes(done, plain),
                  .binding = binding_of(done, plain, result, devices),

@@ -31,6 +31,6 @@ machine machine_of(const plan& given, const profile& p, const cluster& c);
 std::vector<double> steady_busy(const machine_run& run, std::int64_t minibatches);
 
 /// The rest, mean over all replicas.
-double steady_bubble(const std::vector<double>& busy, const machine& m);
+double steady_bubble(const std::vector<double>& busy, const machine& m, int chunks);
 
 } // namespace penstock::planner

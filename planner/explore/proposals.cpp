@@ -1,6 +1,7 @@
 // Runs the searches for every setting and gathers what they find.
 #include "planner/explore/proposals.hpp"
 
+#include "planner/explore/interleaved_proposals.hpp"
 #include "planner/explore/pinned_search.hpp"
 #include "planner/explore/streaming.hpp"
 #include "planner/search/flat_search.hpp"
@@ -50,6 +51,9 @@ public:
     for (const auto& c : clusters()) {
       if (how.schedule == "data-parallel") add_data_parallel(how, c);
       if (how.schedule == "model-parallel" && fixed_.stages <= 1) add_one_device(how, c);
+      if (how.schedule == "interleaved")
+        for (auto& p : propose_interleaved(e_, fixed_, how, c, shape_.cuts))
+          found_.push_back(std::move(p));
       if (has_stages(how)) add_searched(how, c);
     }
   }
@@ -63,7 +67,7 @@ public:
   /// Several stages without a pipeline only where they are asked for.
   bool has_stages(const setting& how) const {
     if (how.schedule == "model-parallel") return fixed_.chosen_schedules || fixed_.stages > 1;
-    return how.schedule != "data-parallel";
+    return how.schedule != "data-parallel" && how.schedule != "interleaved"; // that has a search of its own
   }
 
   /// By how many bytes a device misses for some partition of this setting to fit; infinity where there is none.

@@ -37,15 +37,20 @@ bool only_simulated(const cluster& c, const candidate& what, const std::string& 
 /// Holds what a plan was predicted to need against its devices' memory.
 void weigh(trial& t, const cluster& c) {
   const auto& stages = t.made.stages;
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    const auto needed = t.made.predicted->stages[s].memory.total;
+  const auto positions = positions_of(t.made);
+  for (std::size_t s = 0; s < positions; ++s) {
+    // All that its workers host: at most the sum of the stages' peaks, which need not come together.
+    double needed = 0;
+    for (auto hosted = s; hosted < stages.size(); hosted += positions)
+      needed += t.made.predicted->stages[hosted].memory.total;
     t.peak_bytes = std::max(t.peak_bytes, needed);
     const auto& type = c.devices[static_cast<std::size_t>(c.type_of(c.device_named(stages[s].devices.front())))];
     const auto missing = type.memory_bytes > 0 ? needed - type.memory_bytes : 0;
     if (missing <= t.missing_bytes) continue;
     t.missing_bytes = missing;
-    t.refused = "misses " + bytes_text(missing) + " on stage " + std::to_string(s) + ": needs " + bytes_text(needed) +
-                ", " + type.name + " has " + bytes_text(type.memory_bytes);
+    t.refused = "misses " + bytes_text(missing) + (t.made.chunks > 1 ? " on worker " : " on stage ") +
+                std::to_string(s) + ": needs " + bytes_text(needed) + ", " + type.name + " has " +
+                bytes_text(type.memory_bytes);
   }
 }
 
@@ -75,6 +80,7 @@ plan plan_of(const exploration& e, const candidate& what, const std::string& sch
   made.model_options = e.model.model_options;
   made.batch = e.batch;
   made.schedule = schedule;
+  made.chunks = what.chunks;
   made.microbatches = microbatches;
   made.optimizer_copies = e.optimizer_copies;
   made.threads = threads_of(e.machines, what);
@@ -109,8 +115,7 @@ bool trains_on(const profile& p, std::int64_t batch, std::int64_t last_batch, st
 trial try_plan(const exploration& e, plan made, const std::string& origin) {
   trial t;
   t.origin = origin;
-  for (const auto& stage : made.stages)
-    t.devices += stage.replicas;
+  t.devices = static_cast<int>(workers_of(made));
   const bool is_fbp = made.schedule == fbp_schedule;
   t.synchronous = is_fbp || find_preset(made.schedule).flush == flush_point::minibatch;
   t.made = std::move(made);

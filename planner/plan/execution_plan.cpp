@@ -204,6 +204,7 @@ std::string describe_stages(const execution_plan& p) {
     if (stage.last_layer != stage.first_layer) text += ".." + stage.last_layer;
     text += " x" + std::to_string(stage.replicas);
   }
+  if (p.chunks > 1) text += ", " + std::to_string(p.chunks) + " chunks a worker";
   return text;
 }
 

@@ -21,6 +21,7 @@ struct stage_choice {
 struct candidate {
   std::string origin; ///< "flat", "hierarchical", "straight", "data-parallel", "2bw", "given"
   std::vector<stage_choice> stages;
+  int chunks = 1;     ///< stages that the same devices host
   double seconds = 0; ///< per micro-batch in steady state, or per minibatch with flush: the search's objective
 };
 
@@ -36,7 +37,7 @@ enum class estimate : std::uint8_t {
   cautious, ///< both directions of a link take turns; all of an update's all-reduce beyond its backward is waited for;
             ///< memory holds the largest workspace and what is in transit beside all that is kept
   hopeful   ///< full duplex is used fully; a flush hides every all-reduce; memory holds what is kept, one gradient set
-          ///< and no second buffer
+            ///< and no second buffer
 };
 
 /// What memory asks of a search beyond the loads.

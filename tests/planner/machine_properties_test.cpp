@@ -20,27 +20,30 @@ schedule_request any_request(dice& d) {
   schedule_request r;
   r.name = names[static_cast<std::size_t>(d.between(0, static_cast<int>(names.size()) - 1))];
   r.replicas.assign(static_cast<std::size_t>(r.name == "data-parallel" ? 1 : d.between(1, 4)), d.between(1, 3));
-  if (r.name != "pipedream-vertical-sync")
+  const bool is_interleaved = r.name == "interleaved";
+  if (is_interleaved) r.chunks = d.between(1, 3);
+  if (r.name != "pipedream-vertical-sync" && !is_interleaved)
     for (auto& replicas : r.replicas)
       replicas = d.between(1, 3);
   // 2bw's own default where M may not be chosen freely.
   r.microbatches = r.name.starts_with("pipedream") || r.name == "2bw" ? 0 : d.between(1, 6);
   r.minibatches = d.between(1, 10);
   r.window = d.between(0, 3);
-  r.in_flight.kind = static_cast<in_flight_spec::mode>(d.between(0, 3));
+  if (!is_interleaved) r.in_flight.kind = static_cast<in_flight_spec::mode>(d.between(0, 3));
   return r;
 }
 
-machine random_machine(dice& d, const std::vector<int>& replicas, int microbatches) {
+machine random_machine(dice& d, const schedule& s) {
   machine m;
   int devices = 0;
-  for (const auto count : replicas) {
+  const auto microbatches = s.microbatches;
+  for (int i = 0; i < static_cast<int>(s.stages.size()); ++i) {
     machine_stage stage;
-    for (int r = 0; r < count; ++r)
+    for (int r = 0; position_of(s, i) == i && r < s.stages[static_cast<std::size_t>(i)].replicas; ++r)
       stage.devices.push_back(devices++);
     stage.forward_seconds.clear();
     const auto sizes = d.coin() ? 1 : microbatches;
-    for (int i = 0; i < sizes; ++i)
+    for (int k = 0; k < sizes; ++k)
       stage.forward_seconds.push_back(d.number(0, 3));
     stage.backward_seconds = {d.number(0, 3)};
     stage.accumulate_seconds = d.coin() ? d.number(0, 0.5) : 0;
@@ -58,6 +61,8 @@ machine random_machine(dice& d, const std::vector<int>& replicas, int microbatch
     for (auto& stage : m.stages)
       for (auto& device : stage.devices)
         device = d.between(0, devices - 1);
+  for (int i = 0; i < static_cast<int>(s.stages.size()); ++i)
+    m.stages[static_cast<std::size_t>(i)].devices = m.stages[static_cast<std::size_t>(position_of(s, i))].devices;
   const auto link = [&](int group) {
     return machine_link{.group = group,
                         .bytes_per_second = d.coin() ? d.number(0.5, 10) : 0,
@@ -149,7 +154,7 @@ TEST(MachineProperties, EveryScheduleRunsOnEveryMachine) {
     const auto r = any_request(d);
     SCOPED_TRACE(std::to_string(i) + ": " + show(r));
     const auto s = resolve_schedule(r);
-    const auto m = random_machine(d, r.replicas, s.microbatches);
+    const auto m = random_machine(d, s);
     machine_options options{.jitter = d.coin() ? 0.4 : 0, .seed = static_cast<std::uint64_t>(i)};
     const auto run = run_machine(s, m, options);
     expect_nothing_is_missing(s, run);
@@ -171,9 +176,10 @@ TEST(MachineProperties, LinksNeverMakeARunShorter) {
   for (int i = 0; i < 1000; ++i) {
     auto r = any_request(d);
     r.window = 0;
+    r.chunks = 1; // each stage has devices of its own
     SCOPED_TRACE(std::to_string(i) + ": " + show(r));
     const auto s = resolve_schedule(r);
-    auto m = random_machine(d, r.replicas, s.microbatches);
+    auto m = random_machine(d, s);
     int device = 0;
     for (auto& stage : m.stages) {
       stage.update_seconds = 0;
@@ -195,7 +201,7 @@ TEST(MachineProperties, ARunTakesAtLeastItsCriticalPathAndItsBusiestDevice) {
     const auto r = any_request(d);
     SCOPED_TRACE(std::to_string(i) + ": " + show(r));
     const auto s = resolve_schedule(r);
-    const auto m = random_machine(d, r.replicas, s.microbatches);
+    const auto m = random_machine(d, s);
     const auto run = run_machine(s, m);
     double there_and_back = 0; // of the first micro-batch
     for (std::size_t stage = 0; stage < m.stages.size(); ++stage) {

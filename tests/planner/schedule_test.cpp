@@ -27,9 +27,9 @@ std::string refusal(const schedule_request& r) {
 using counts = std::vector<std::int64_t>;
 
 TEST(Schedule, NamesFollowTheTable) {
-  EXPECT_EQ(schedule_names(),
-            (std::vector<std::string>{"model-parallel", "data-parallel", "gpipe", "1f1b", "pipedream",
-                                      "pipedream-vertical-sync", "pipedream-naive", "2bw", "interleaved", "zb-h1", "zb-h2"}));
+  EXPECT_EQ(schedule_names(), (std::vector<std::string>{"model-parallel", "data-parallel", "gpipe", "1f1b", "pipedream",
+                                                        "pipedream-vertical-sync", "pipedream-naive", "2bw",
+                                                        "interleaved", "zb-h1", "zb-h2"}));
 }
 
 TEST(Schedule, SaysWhoRunsWhat) {

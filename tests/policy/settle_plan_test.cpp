@@ -131,7 +131,7 @@ TEST(SettlePlan, HostsSeveralStagesOnEveryWorker) {
   ASSERT_EQ(p->stages.size(), 4U);
   EXPECT_EQ(workers_of(*p), 4);
   EXPECT_EQ(workers_on(*p, 0), 2);
-  EXPECT_EQ(p->stages[1].last_layer, "fc3");
+  EXPECT_EQ(p->stages[3].last_layer, "fc6");
   EXPECT_TRUE(p->stages[1].recompute);
   for (std::size_t s = 0; s < 4; ++s) {
     EXPECT_EQ(p->stages[s].replicas, 2);

@@ -1,6 +1,7 @@
 // Simulated runs as trace files: every tool reads them like real ones.
 #include "actors/trace/command.hpp"
 #include "actors/trace/history.hpp"
+#include "actors/trace/lifeline.hpp"
 #include "actors/trace/reader.hpp"
 #include "actors/trace/simulated_trace.hpp"
 #include "actors/trace/summary.hpp"
