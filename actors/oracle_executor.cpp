@@ -67,20 +67,22 @@ oracle_executor::oracle_executor(run_services& services)
   }
 }
 
-// DESIGN section 2, rule 1 and the table: how many updates of this stage a forward of minibatch tau must have seen.
+// DESIGN section 2, rules 1 and 6 and the table: how many updates of this stage a forward of minibatch tau must have
+// seen.
 std::int64_t oracle_executor::forward_version(int stage, std::int64_t tau) const {
   const auto& plan = run_->schedule;
   if (plan.synchronous) return tau;
   if (plan.name == "2bw") return std::max<std::int64_t>(0, tau - 1);
   const auto& s = plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? 0 : stage)];
-  return std::max<std::int64_t>(0, tau / s.replicas - (s.credit - 1));
+  return std::max<std::int64_t>(0, tau / s.replicas - (s.credit - 1) - s.update_lag);
 }
 
 std::int64_t oracle_executor::versions_kept(int stage) const {
   const auto& plan = run_->schedule;
   if (plan.synchronous) return 1;
   if (plan.name == "2bw") return 2;
-  return plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? 0 : stage)].credit;
+  const auto& s = plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? 0 : stage)];
+  return s.credit + s.update_lag;
 }
 
 weights_ptr oracle_executor::version(int stage, std::int64_t relative) const {

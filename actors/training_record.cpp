@@ -65,6 +65,12 @@ training_record record_of(const run_plan& plan, const run_inputs& inputs) {
   for (const auto& stage : plan.plan->stages)
     credits.push_back(stage.in_flight);
   record["--in-flight"] = fmt::format("{}", fmt::join(credits, ","));
+  if (std::any_of(plan.plan->stages.begin(), plan.plan->stages.end(), [](const auto& s) { return s.update_lag > 0; })) {
+    std::vector<std::int64_t> lags;
+    for (const auto& stage : plan.plan->stages)
+      lags.push_back(stage.update_lag);
+    record["--update-lag"] = fmt::format("{}", fmt::join(lags, ","));
+  }
   record["--threads"] = std::to_string(plan.plan->threads);
   record["compute library"] = plan.compute_library + " " + plan.instruction_set;
   if (plan.dealing.synchronous) return record;

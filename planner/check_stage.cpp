@@ -73,13 +73,27 @@ stage_checker::fault stage_checker::check_backward(int replica, const action& a)
   if (a.kind != action_kind::backward) state.delayed += is_done ? -1 : 1;
   if (const auto group = update_of(schedule_, number_, a.minibatch); group < state.updates)
     return here(replica, a) + " comes after update " + std::to_string(group) + ", which needs its gradient";
-  if (!schedule_.stashes_weights) return check_version_is_written(replica, a);
-  if (a.version != known.version)
+  if (schedule_.stashes_weights && a.version != known.version)
     return here(replica, a) + " reads version " + std::to_string(a.version) + ", its forward read version " +
            std::to_string(known.version);
-  if (const auto readable = state.updates - a.version + 1; readable > stage_.readable_versions)
+  auto f = schedule_.stashes_weights ? check_holdings(replica, a) : check_version_is_written(replica, a);
+  state.backwards += is_done ? 1 : 0;
+  return f;
+}
+
+/// What the replica holds while the backward runs. Where updates lag, one is made as soon as its gradients are there,
+/// before its place in the order.
+stage_checker::fault stage_checker::check_holdings(int replica, const action& a) const {
+  const auto& state = replicas_[static_cast<std::size_t>(replica)];
+  const bool is_grouped = schedule_.updates.per_minibatch_group;
+  const auto made = is_grouped ? std::max(state.updates, state.backwards) : state.updates;
+  if (const auto readable = made - a.version + 1; readable > stage_.readable_versions)
     return here(replica, a) + " reads version " + std::to_string(a.version) + " of " +
            count_of(readable, "readable version") + ", wanted at most " + std::to_string(stage_.readable_versions);
+  const auto sets = update_of(schedule_, number_, a.minibatch) - state.updates + 1;
+  if (is_grouped && sets > 1 + stage_.update_lag)
+    return here(replica, a) + " holds " + count_of(sets, "gradient set") + ", wanted at most " +
+           std::to_string(1 + stage_.update_lag);
   return {};
 }
 
@@ -126,8 +140,8 @@ void stage_checker::append_state(std::int64_t origin, std::vector<std::int64_t>&
   const auto dealt = origin * schedule_.microbatches / stage_.replicas;
   for (const auto& state : replicas_) {
     const auto& held = state.microbatches;
-    numbers.insert(numbers.end(),
-                   {state.held, state.delayed, state.updates - updated, held.first() - dealt, held.size()});
+    numbers.insert(numbers.end(), {state.held, state.delayed, state.updates - updated, state.backwards - dealt,
+                                   held.first() - dealt, held.size()});
     for (auto i = held.first(); i < held.first() + held.size(); ++i)
       numbers.insert(numbers.end(), {static_cast<std::int64_t>(held.at(i).reached), held.at(i).version - updated});
   }

@@ -38,6 +38,7 @@ private:
     std::int64_t held = 0;
     std::int64_t delayed = 0; // weight gradients whose input gradient is there
     std::int64_t updates = 0;
+    std::int64_t backwards = 0;
   };
 
   std::string here(int replica, const action& a) const { return describe_place(number_, replica) + ": " + describe(a); }
@@ -52,6 +53,7 @@ private:
   fault check_delay(int replica, const action& a) const;
   fault check_update(int replica, const action& a);
   fault check_version_is_written(int replica, const action& a) const;
+  fault check_holdings(int replica, const action& backward) const;
 
   const schedule& schedule_;
   int number_;

@@ -53,6 +53,7 @@ public:
       : p_(p), stage_(stage), microbatches_(s.microbatches),
         replicas_(s.stages[static_cast<std::size_t>(stage)].replicas), replica_(replica),
         credit_(std::max<std::int64_t>(1, s.stages[static_cast<std::size_t>(stage)].credit)),
+        lag_(s.stages[static_cast<std::size_t>(stage)].update_lag),
         source_credit_per_replica_(s.stages.front().credit) {
     skipped_minibatches_ = replicas_ / microbatches_;
     skipped_microbatches_ = replicas_ % microbatches_;
@@ -64,7 +65,7 @@ public:
 
   std::optional<action> peek() const override {
     if (choice_ == choice::nothing) return std::nullopt;
-    if (choice_ == choice::update) return action{action_kind::update, written_, 0, written_ + 1, stage_};
+    if (choice_ == choice::update) return update_action(stage_, written_);
     if (choice_ == choice::forward) return of(action_kind::forward, next_forward_, forward_version());
     const auto version = p_.versions == version_rule::newest_for_backward ? written_ : versions_.front();
     return of(action_kind::backward, next_backward_, version);
@@ -157,16 +158,18 @@ private:
     return written_;
   }
 
+  // With a lag d the first forward that reads version g + 1 is the replica's number g + K + d, which comes right after
+  // its backward g + d.
   bool next_update_is_due() const {
     if (written_ >= updates_) return false; // more were written where the end has moved
-    if (backwards_ < count_ && (is_grouped() ? backwards_ : next_backward_.minibatch) <= written_) return false;
+    if (backwards_ < count_ && (is_grouped() ? backwards_ - lag_ : next_backward_.minibatch) <= written_) return false;
     const bool waits_for_next = p_.unit == update_unit::minibatch_after_next;
     return !waits_for_next || forwards_ == count_ || next_forward_.minibatch > written_ + 1;
   }
 
   const preset& p_; // of the table, which lives for ever
   std::int32_t stage_;
-  std::int64_t microbatches_, replicas_, replica_, credit_, source_credit_per_replica_;
+  std::int64_t microbatches_, replicas_, replica_, credit_, lag_, source_credit_per_replica_;
   std::int64_t minibatches_ = 0;
   std::int64_t count_ = 0;   // micro-batches dealt to this replica
   std::int64_t updates_ = 0; // of the whole stretch

@@ -127,12 +127,20 @@ std::int64_t filling_of(const schedule& s) {
   return s.synchronous ? 1 : (s.source_credit() + s.microbatches - 1) / s.microbatches;
 }
 
+/// Minibatches that pass before every stage waits for its updates as in steady state: the first of a lag's need none.
+std::int64_t lagging_of(const schedule& s) {
+  std::int64_t most = 0;
+  for (const auto& stage : s.stages)
+    most = std::max(most, stage.update_lag * stage.replicas);
+  return most;
+}
+
 } // namespace
 
 std::int64_t steady_minibatches(const schedule& s) {
   constexpr std::int64_t most = 4096;
   const auto round = std::max<std::int64_t>(1, dealing_period(s));
-  return std::min(most, s.synchronous ? 2 + 2 * round : 4 * filling_of(s) + 4 * round);
+  return std::min(most, s.synchronous ? 2 + 2 * round : 4 * (filling_of(s) + lagging_of(s)) + 4 * round);
 }
 
 void machine_player::note_steady_state() {

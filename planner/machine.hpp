@@ -117,8 +117,10 @@ struct machine_run : simulation {
 ///   one channel out of and one into each device (or one from each to each other, where it is point to point); a shared
 ///   level one in each of its components towards higher device numbers and one towards lower. Where a level is half
 ///   duplex the two directions have one channel together.
-/// - An update waits until every replica of the stage has reached it in its list, and for the all-reduce. Replicas go
-///   on meanwhile with what does not need the new version.
+/// - An update waits until every replica of the stage has reached it in its list (with an update lag: has ended the
+/// last
+///   backward that adds to it), and for the all-reduce. Replicas go on meanwhile with what does not need the new
+///   version.
 /// - An all-reduce among m devices holds all their channels for 2 (m - 1) / m x bytes / bandwidth (twice that where a
 ///   level is half duplex; times the members in a component where it is shared), at the slowest level the replicas
 ///   span, and takes 2 (m - 1) latencies more. It goes in `all_reduce_buckets` equal buckets, between which other

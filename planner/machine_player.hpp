@@ -147,6 +147,8 @@ private:
   const machine_stage& costs_of(int stage) const { return machine_.stages[static_cast<std::size_t>(stage)]; }
   update_state& state_of_update(const action& a) { return stage_of(a.stage).updates[group_of(a)]; }
   std::size_t group_of(const action& a) const;
+  /// Where updates lag, gradients leave with the last backward that adds to them, not at the update's place.
+  bool gives_early(const action& a) const { return schedule_.stages[static_cast<std::size_t>(a.stage)].update_lag > 0; }
   double seconds_of(int lane, const action& a);
   bool is_copied(int from_lane, int to_lane) const;
 

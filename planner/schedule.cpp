@@ -3,6 +3,7 @@
 
 #include "planner/credits.hpp"
 #include "planner/presets.hpp"
+#include "planner/update_lag.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -94,7 +95,7 @@ int buffered_microbatches(const schedule& s, int asked) {
 std::int64_t readable_versions(const preset& p, const schedule& s, const stage_schedule& stage) {
   if (p.flush == flush_point::minibatch || p.versions == version_rule::newest_for_backward) return 1;
   if (p.unit == update_unit::minibatch_after_next) return 2;
-  return p.versions == version_rule::vertical ? s.stages.front().credit : stage.credit;
+  return p.versions == version_rule::vertical ? s.stages.front().credit : stage.credit + stage.update_lag;
 }
 
 } // namespace
@@ -120,8 +121,10 @@ schedule resolve_schedule(const schedule_request& request) {
   s.stashes_weights = p.versions != version_rule::newest_for_backward;
   s.updates.per_minibatch_group = s.updates.scale_learning_rate = p.unit == update_unit::replica_group;
   const auto credits = resolve_credits(p, request, s.microbatches);
+  const auto lags = resolve_update_lag(p, request);
   for (std::size_t i = 0; i < credits.size(); ++i)
-    s.stages.push_back({.replicas = request.replicas[i % request.replicas.size()], .credit = credits[i]});
+    s.stages.push_back(
+        {.replicas = request.replicas[i % request.replicas.size()], .credit = credits[i], .update_lag = lags[i]});
   if (p.unit == update_unit::minibatch_after_next) s.microbatches = buffered_microbatches(s, request.microbatches);
   for (auto& stage : s.stages)
     stage.readable_versions = readable_versions(p, s, stage);

@@ -34,6 +34,11 @@ struct action {
   friend bool operator==(const action&, const action&) = default;
 };
 
+/// Update `group` of a stage.
+constexpr action update_action(std::int32_t stage, std::int64_t group) {
+  return {action_kind::update, group, 0, group + 1, stage};
+}
+
 /// What runs one sequence of actions: a replica of all the stages that a position hosts.
 struct worker {
   int position = 0;
@@ -44,10 +49,11 @@ struct worker {
 struct stage_schedule {
   int replicas = 1;
   std::int64_t credit = 1;            ///< K_s: forwards a replica may hold without their backward
-  std::int64_t readable_versions = 1; ///< DESIGN section 2's table, for K_s as used
+  std::int64_t readable_versions = 1; ///< DESIGN section 2's table, for K_s and d_s as used
   /// backward_weights that may still be to come, after their backward_input, when anything but them begins: where the
   /// backward is split ceil(K_0 R_0 / R_s) - K_s, which for the table's K_s is DESIGN section 2's bound; else 0.
   std::int64_t delayed_weight_gradients = 0;
+  std::int64_t update_lag = 0; ///< d_s: a forward reads a version so many updates older (DESIGN section 2 rule 6)
 };
 
 /// How one update is formed.
@@ -85,7 +91,8 @@ struct schedule_request {
   in_flight_spec in_flight;
   int window = 0;
   std::int64_t minibatches = 1;
-  int chunks = 1; ///< v: stages of each worker position (interleaved)
+  int chunks = 1;                         ///< v: stages of each worker position (interleaved)
+  std::vector<std::int64_t> update_lag{}; ///< d_s, one per stage, or one for all; empty: none. Of pipedream only
 };
 
 /// Names of the schedules, in the order of DESIGN section 2's table.

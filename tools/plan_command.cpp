@@ -49,6 +49,8 @@ void declare(apps::command_line& line, plan_texts& texts, planner::plan_request&
   line.texts("--keep-together", request.keep_together, "LAYERS",
              "Not cut: a block's name, or FIRST..LAST (repeatable)");
   line.text("--in-flight", request.in_flight, "SPEC", "Credits K: tight, double, full or K0,K1,... [free]");
+  line.text("--update-lag", request.update_lag, "SPEC",
+            "Updates that pipedream's forwards read later: D, or D0,D1,... [free: 0 or 1 where replicated]");
   line.group("Files and text");
   line.whole("--graph-samples", texts.graph_samples, 1, most_graph_samples,
              "Samples of the minibatches a graph.txt was made with");

@@ -67,6 +67,8 @@ void stage_core::restart(std::int64_t stretch, phase mode) {
   evaluation_states_.reset();
   versions_.clear();
   gradients_.clear();
+  in_backward_.clear();
+  groups_begun_ = 0;
 }
 
 void stage_core::begin_training(const stretch_ptr& run) {
@@ -143,6 +145,7 @@ std::shared_ptr<stage_job> stage_core::begin_backward(const planner::action& a) 
   job->states = states_;
   const auto held = records_.find({a.minibatch, a.microbatch});
   job->record = held->second.record;
+  if (gives_early()) in_backward_.emplace(held->first, held->second.version);
   if (planner::makes_weight_gradient(a.kind)) records_.erase(held);
   job->samples = job->record->id.samples;
   job->weights = run_->schedule.stashes_weights ? job->record->weights : versions_.at(a.version);
@@ -161,12 +164,23 @@ void stage_core::add_to_update(const planner::action& a, stage_job& job) {
   auto& sum = gradients_[group];
   if (!sum) sum = std::make_shared<std::vector<tensor>>(place_.layers->parameters().size());
   job.gradients = sum;
+  groups_begun_ = std::max(groups_begun_, group + 1);
   if (place_.sends_buckets && !cursor_.has_backward_for(place_.stage, group)) job.completes_group = group;
 }
 
-give_gradients stage_core::contribute(const planner::action& a) {
-  gradient_share_msg share{.stretch = stretch_, .group = a.minibatch, .replica = place_.replica};
-  if (auto found = gradients_.extract(a.minibatch)) {
+bool stage_core::gives_early() const {
+  return run_->schedule.stages[static_cast<std::size_t>(place_.stage)].update_lag > 0;
+}
+
+std::optional<give_gradients> stage_core::give_after(const stage_job& job) {
+  if (job.what != stage_job::kind::backward || !gives_early()) return {};
+  in_backward_.erase({job.key.since_drain, job.key.microbatch});
+  return contribute(planner::update_of(run_->schedule, place_.stage, job.key.since_drain));
+}
+
+give_gradients stage_core::contribute(std::int64_t group) {
+  gradient_share_msg share{.stretch = stretch_, .group = group, .replica = place_.replica};
+  if (auto found = gradients_.extract(group)) {
     share.minibatches = 1;
     share.gradients = std::move(*found.mapped());
   } else {
@@ -211,6 +225,8 @@ std::int64_t stage_core::holds_from() const {
   if (keeps_versions_for_backward())
     for (const auto& [k, r] : records_)
       from = std::min(from, r.version);
+  for (const auto& [k, version] : in_backward_)
+    from = std::min(from, version);
   return from;
 }
 

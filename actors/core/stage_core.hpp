@@ -36,8 +36,15 @@ public:
   std::shared_ptr<stage_job> begin_backward(const planner::action& a);
   /// Null where nothing is there to evaluate, or to evaluate with.
   std::shared_ptr<stage_job> next_evaluation();
+  /// Where updates lag: each backward is the only one here that adds to its update, and its gradients leave when it is
+  /// done, not at the update's place in the order.
+  bool gives_early() const;
+  /// True while a backward here adds, or has added, to that update: then its gradients leave by themselves.
+  bool has_begun_group(std::int64_t group) const { return group < groups_begun_; }
   /// The gradients of an update, which are complete.
-  give_gradients contribute(const planner::action& update);
+  give_gradients contribute(std::int64_t group);
+  /// Those that a backward which is done leaves, where they leave early.
+  std::optional<give_gradients> give_after(const stage_job& job);
   /// Versions that no later action looks up are let go; what a forward captured stays with its record.
   void drop_versions();
   /// Passes on the results.
@@ -84,9 +91,11 @@ private:
     std::int64_t version = 0;                  // captured, counted from the drain
   };
   std::map<key, in_flight> records_;
-  std::map<std::int64_t, weights_ptr> versions_;                           // by version since the drain
-  std::int64_t first_version_ = 0;                                         // at the drain
-  std::vector<weights_msg> early_;                                         // of a stretch that has not begun here
+  std::map<key, std::int64_t> in_backward_;      // versions that backwards handed over read, counted from the drain
+  std::int64_t groups_begun_ = 0;                // updates that a backward here adds to
+  std::map<std::int64_t, weights_ptr> versions_; // by version since the drain
+  std::int64_t first_version_ = 0;               // at the drain
+  std::vector<weights_msg> early_;               // of a stretch that has not begun here
   std::map<std::int64_t, std::shared_ptr<std::vector<tensor>>> gradients_; // by update of the stretch
   std::shared_ptr<std::vector<tensor>> evaluation_states_;
 };

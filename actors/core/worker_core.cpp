@@ -99,8 +99,8 @@ void worker_core::pump_training(worker_effects& out) {
   while (computing_ < computed_ahead) {
     const auto a = cursor_.next(*this);
     if (!a) break;
-    // A gradient may leave only when the work that adds to it is done.
-    if (a->kind == planner::action_kind::update && computing_ > 0) return;
+    // A gradient may leave only when the work that adds to it is done. Where updates lag it leaves with that work.
+    if (a->kind == planner::action_kind::update && computing_ > 0 && !stage(a->stage).gives_early()) return;
     cursor_.begin(*a);
     begin(*a, out);
     mine(a->stage).drop_versions();
@@ -114,10 +114,10 @@ void worker_core::begin(const planner::action& a, worker_effects& out) {
   auto& of = mine(a.stage);
   if (a.kind == planner::action_kind::forward)
     hand_over(of.begin_forward(a), out);
-  else if (a.kind == planner::action_kind::update)
-    out.emplace_back(of.contribute(a));
-  else
+  else if (a.kind != planner::action_kind::update)
     hand_over(of.begin_backward(a), out);
+  else if (!of.gives_early() || !of.has_begun_group(a.minibatch))
+    out.emplace_back(of.contribute(a.minibatch));
 }
 
 void worker_core::hand_over(std::shared_ptr<stage_job> job, worker_effects& out) {
@@ -140,6 +140,7 @@ worker_effects worker_core::completed(stage_job& job) {
   check(computing_ > 0, "a job came back that was not handed over");
   --computing_;
   worker_effects out;
+  if (auto share = mine(job.key.stage).give_after(job)) out.emplace_back(std::move(*share));
   pump(out);
   stage(job.key.stage).finish(job, out);
   return out;

@@ -117,7 +117,8 @@ planner::schedule_request schedule_request_of(const pipeline_request& r, std::in
           .in_flight = r.in_flight,
           .window = r.window,
           .minibatches = minibatches,
-          .chunks = chunks_of(r)};
+          .chunks = chunks_of(r),
+          .update_lag = r.update_lag};
 }
 
 execution_plan draft_plan(const pipeline_request& request, const model& net) {
@@ -143,6 +144,7 @@ execution_plan draft_plan(const pipeline_request& request, const model& net) {
     stage.last_layer = net.layers()[end - 1].name;
     stage.replicas = request.replicas[s % positions];
     stage.in_flight = dealing.stages[s].credit;
+    stage.update_lag = dealing.stages[s].update_lag;
     stage.recompute = !request.recompute.empty() && request.recompute[s];
     if (!request.ranks.empty()) stage.ranks = request.ranks[s % positions];
     p.stages.push_back(std::move(stage));
@@ -191,6 +193,8 @@ pipeline_request as_request(const execution_plan& p, const model& net) {
   r.replicas = asked.replicas;
   r.microbatches = asked.microbatches;
   r.in_flight = asked.in_flight;
+  if (std::any_of(asked.update_lag.begin(), asked.update_lag.end(), [](auto d) { return d > 0; }))
+    r.update_lag = asked.update_lag;
   r.window = asked.window;
   r.chunks = asked.chunks;
   r.threads = p.threads;

@@ -17,6 +17,7 @@ struct pipeline_request {
   std::vector<int> replicas{1}; ///< one entry per stage, or per worker position where each hosts several chunks
   int microbatches = 0;         ///< 0: the schedule's default
   planner::in_flight_spec in_flight{};
+  std::vector<std::int64_t> update_lag{}; ///< one per stage, or one for all; empty: none
   int window = 0;
   int chunks = 0;                ///< stages of each worker position; 0: the schedule's own, 2 of interleaved
   int threads = 0;               ///< compute threads per worker; 0: cores / workers, at least 1

@@ -51,6 +51,13 @@ std::string credits_text(const trace_header& h) {
   return text;
 }
 
+std::string lags_text(const trace_header& h) {
+  std::string text;
+  for (const auto& stage : h.plan.stages)
+    text += (text.empty() ? "" : ",") + std::to_string(stage.update_lag);
+  return text;
+}
+
 std::string partition_text(const trace_header& h) {
   std::string text;
   for (const auto& layers : stage_layers(h))
@@ -78,6 +85,7 @@ void note_plans(const trace_header& a, const trace_header& b, const std::string&
   note("replicas", replica_counts(a), replica_counts(b));
   note("micro-batches per minibatch", std::to_string(a.plan.microbatches), std::to_string(b.plan.microbatches));
   note("forwards in flight", credits_text(a), credits_text(b));
+  note("update lag", lags_text(a), lags_text(b));
   note("window", std::to_string(a.plan.window), std::to_string(b.plan.window));
 }
 

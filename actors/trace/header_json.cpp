@@ -79,6 +79,12 @@ void read_plan(const nlohmann::json& json, planner::execution_plan& p) {
     stage.in_flight = credits[s];
     if (!layers.empty()) set_layers(stage, layers[s]);
   }
+  if (json.contains("update_lag")) { // of a run without it a file says nothing
+    const auto lags = numbers<std::int64_t>(json.at("update_lag"), "update_lag");
+    if (lags.size() != replicas.size()) refuse(std::to_string(lags.size()) + " update lags for " + stages);
+    for (std::size_t s = 0; s < lags.size(); ++s)
+      p.stages[s].update_lag = lags[s];
+  }
   // What a file of an older version does not have.
   if (json.contains("threads")) p.threads = number<int>(json.at("threads"), "threads");
   if (!json.contains("recompute")) return;
@@ -128,6 +134,8 @@ nlohmann::json json_of(const planner::execution_plan& p) {
       {"threads", p.threads},
       {"ranks", names_ranks(named) ? per_stage(p, [](const auto& s) { return s.ranks; }) : nlohmann::json::array()}};
   if (p.chunks != 1) json["chunks"] = p.chunks;
+  if (std::any_of(p.stages.begin(), p.stages.end(), [](const auto& s) { return s.update_lag > 0; }))
+    json["update_lag"] = per_stage(p, [](const auto& s) { return s.update_lag; });
   return json;
 }
 

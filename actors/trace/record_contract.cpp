@@ -12,6 +12,7 @@ namespace te = track_event;
 namespace {
 
 constexpr std::int64_t most_minibatches = 1LL << 53; // sums of such numbers cannot overflow
+constexpr std::int64_t most_update_lag = 1'000'000;  // as the schedules'
 
 [[noreturn]] void refuse(const std::string& what) {
   throw error("trace header: " + what);
@@ -72,6 +73,10 @@ std::int64_t check_plan(const planner::execution_plan& plan) {
   for (const auto& stage : plan.stages)
     if (const auto k = stage.in_flight; k < 1 || k > most_minibatches)
       refuse("a credit of " + std::to_string(k) + (k < 1 ? ", wanted 1 or more" : ", at most 2^53 are read"));
+  for (const auto& stage : plan.stages)
+    if (stage.update_lag < 0 || stage.update_lag > most_update_lag)
+      refuse("an update lag of " + std::to_string(stage.update_lag) + ", wanted 0 to " +
+             std::to_string(most_update_lag));
   if (plan.microbatches < 1) refuse(std::to_string(plan.microbatches) + " micro-batches, wanted 1 or more");
   if (plan.window < 0) refuse("a window of " + std::to_string(plan.window) + ", wanted 0 or more");
   return replicas;

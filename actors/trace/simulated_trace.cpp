@@ -50,6 +50,7 @@ trace_header header_of(const planner::schedule& s, const simulated_run_names& na
     auto& stage = h.plan.stages.emplace_back();
     stage.replicas = from.replicas;
     stage.in_flight = from.credit;
+    stage.update_lag = from.update_lag;
     if (!names.stage_layers.empty()) set_layers(stage, names.stage_layers[h.plan.stages.size() - 1]);
   }
   h.stashes_weights = s.stashes_weights;

@@ -198,10 +198,19 @@ std::string plan_tables(const trace_summary& s, const trace_header& h) {
   return text;
 }
 
+/// " with update lag 1,0", where there is any.
+std::string lag_text(const planner::execution_plan& plan) {
+  if (std::all_of(plan.stages.begin(), plan.stages.end(), [](const auto& s) { return s.update_lag == 0; })) return {};
+  std::string text;
+  for (const auto& stage : plan.stages)
+    text += (text.empty() ? " with update lag " : ",") + std::to_string(stage.update_lag);
+  return text;
+}
+
 } // namespace
 
 std::string plan_text(const planner::execution_plan& plan) {
-  return "schedule " + plan.schedule + ", " + counted(std::ssize(plan.stages), "stage") +
+  return "schedule " + plan.schedule + lag_text(plan) + ", " + counted(std::ssize(plan.stages), "stage") +
          (plan.chunks > 1 ? " in " + counted(plan.chunks, "chunk") + " a worker, " : ", ") +
          counted(plan.microbatches, "micro-batch") + " a minibatch";
 }

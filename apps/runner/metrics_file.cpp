@@ -49,6 +49,7 @@ ordered_json plan_json(const planner::execution_plan& p) {
   for (const auto& stage : p.stages) {
     plan["replicas"].push_back(stage.replicas);
     plan["in_flight"].push_back(stage.in_flight);
+    plan["update_lag"].push_back(stage.update_lag);
     plan["layers"].push_back(planner::layers_text(stage));
   }
   return plan;
@@ -146,6 +147,7 @@ ordered_json summary_json(const actors::run_summary& s, const run_facts& facts) 
                     {"microbatches", s.plan->microbatches},
                     {"replicas", per_planned_stage(s, [](const auto& stage) { return stage.replicas; })},
                     {"in_flight", per_planned_stage(s, [](const auto& stage) { return stage.in_flight; })},
+                    {"update_lag", per_planned_stage(s, [](const auto& stage) { return stage.update_lag; })},
                     {"layers", per_planned_stage(s, planner::layers_text)},
                     {"updates", per_stage(s, &stage_report::updates)},
                     {"weight_bytes", per_stage(s, &stage_report::weight_bytes)},

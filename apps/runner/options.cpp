@@ -159,6 +159,7 @@ void read_pipeline(app_options& o, option_texts& t) {
   }
   if (o.plan.source == "auto") { // what is given is what the plan must keep; how many stages it has is not known yet
     o.plan.in_flight = std::exchange(t.schedule.in_flight, "");
+    o.plan.update_lag = std::exchange(t.schedule.update_lag, "");
     o.plan.stages = static_cast<int>(t.schedule.stages);
   }
   const int threads = o.pipeline.threads;
@@ -224,10 +225,10 @@ void check_beside_plan(const app_options& o, const command_line& line) {
     throw usage_error("--plan auto: plans for actors; give the oracle the plan's file");
   refuse_beside_plan(line, {"--recompute"}, "the plan says which stages recompute; leave one of the two out");
   if (plan.source != "auto") {
-    refuse_beside_plan(
-        line,
-        {"--schedule", "--stages", "--chunks", "--replicas", "--cuts", "--microbatches", "--in-flight", "--window"},
-        "the plan " + plan.source + " decides it; leave one of the two out");
+    refuse_beside_plan(line,
+                       {"--schedule", "--stages", "--chunks", "--replicas", "--cuts", "--microbatches", "--in-flight",
+                        "--update-lag", "--window"},
+                       "the plan " + plan.source + " decides it; leave one of the two out");
     return;
   }
   refuse_beside_plan(line, {"--window", "--threads"}, "not for --plan auto, which decides it");

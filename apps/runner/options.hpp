@@ -28,6 +28,7 @@ struct plan_options {
   bool fixes_replicas = false;            ///< auto: pipeline.replicas was given
   bool fixes_microbatches = false;
   std::string in_flight;               ///< auto: as given
+  std::string update_lag;              ///< auto: as given
   std::int64_t last_batch = 0;         ///< auto: samples of an epoch's shorter last minibatch; 0: there is none
   std::string save;                    ///< where the plan that runs is written
   std::string cache;                   ///< auto: where plans are kept (plan_cache.hpp)
@@ -98,6 +99,7 @@ std::vector<std::string> parse_words(const std::string& option, const std::strin
 struct schedule_texts {
   std::string schedule = "pipedream";
   std::string in_flight;
+  std::string update_lag;
   std::string replicas;
   std::int64_t stages = 0; ///< 0: as many as replicas has, else 1
   int chunks = 0;          ///< 0: the schedule's own

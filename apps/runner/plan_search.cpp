@@ -14,6 +14,7 @@
 #include "planner/explore/explore.hpp"
 #include "planner/explore/pins.hpp"
 #include "planner/explore/trial.hpp"
+#include "planner/update_lag.hpp"
 
 #include <fmt/format.h>
 
@@ -77,6 +78,8 @@ planner::plan_request request_for(const app_options& o) {
   request.first_layers = o.cuts;
   request.keep_together = o.plan.keep_together;
   request.in_flight = o.plan.in_flight;
+  // Staleness is nobody's to change who has not said so.
+  request.update_lag = o.plan.update_lag.empty() && !o.plan.any ? "0" : o.plan.update_lag;
   request.optimizer_copies = optimizer_copies(o.run.optimizer);
   request.synchronous_only = o.run.clip_norm > 0; // clipping needs the gradients of all stages at one version
   request.clips_by_global_norm = o.run.clip_norm > 0;
@@ -147,7 +150,8 @@ std::string execution_of(const planner::plan& p) {
   const bool alone = p.stages.size() == 1 && p.stages.front().replicas == 1 && p.microbatches == 1;
   if (!alone) text += "/" + p.schedule; // one worker that takes one minibatch after the other has no schedule
   for (const auto& stage : p.stages)
-    text += fmt::format("/{}{}", alone ? 1 : stage.in_flight, stage.recompute ? "r" : "");
+    text += fmt::format("/{}{}{}", alone ? 1 : stage.in_flight, stage.recompute ? "r" : "",
+                        stage.update_lag > 0 ? fmt::format("d{}", stage.update_lag) : "");
   return text;
 }
 
@@ -186,6 +190,7 @@ std::optional<planner::plan> plain_plan(const app_options& o, const model& net, 
   p.optimizer_copies = request.optimizer_copies;
   try {
     if (!request.in_flight.empty()) wanted.in_flight = planner::parse_in_flight(request.in_flight);
+    if (!request.update_lag.empty()) wanted.update_lag = planner::parse_update_lag(request.update_lag);
     static_cast<planner::execution_plan&>(p) = actors::draft_plan(wanted, net);
     p = planner::predict(p, found.measured, *on);
     if (!planner::trains_on(found.measured, request.batch, request.last_batch, p.microbatches)) return std::nullopt;
@@ -210,7 +215,7 @@ std::optional<planner::plan> steady_plan(const app_options& o, const model& net,
   const auto& machine = found.machines.back();
   const int workers = machine.device_count();
   const bool is_free = o.plan.stages == 0 && !o.plan.fixes_replicas && o.cuts.empty() && o.plan.keep_together.empty() &&
-                       request.in_flight.empty() && !request.synchronous_only;
+                       request.in_flight.empty() && o.plan.update_lag.empty() && !request.synchronous_only;
   if (!is_free || schedule != "pipedream" || workers < 2 || std::cmp_less(net.layers().size(), workers))
     return std::nullopt;
   request.schedules = {schedule};

@@ -19,7 +19,7 @@ std::int64_t staleness_of(const planner::preset& rules, const planner::schedule&
   if (rules.unit == planner::update_unit::minibatch_after_next) return 1;
   std::int64_t most = 0;
   for (const auto& stage : s.stages)
-    most = std::max(most, stage.credit - 1);
+    most = std::max(most, stage.credit - 1 + stage.update_lag);
   return most;
 }
 

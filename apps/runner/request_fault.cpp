@@ -19,7 +19,8 @@ std::string request_fault(const std::string& words) {
                                entry{"replicas", "--replicas"},
                                entry{"schedule ", "--schedule"},
                                entry{"stages ", "--stages"},
-                               entry{"unknown schedule", "--schedule"}};
+                               entry{"unknown schedule", "--schedule"},
+                               entry{"update-lag", "--update-lag"}};
   for (const auto& [begin, option] : options)
     if (words.starts_with(begin)) return std::string(option) + ": " + words;
   return words;

@@ -2,6 +2,7 @@
 #include "apps/runner/options.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
+#include "planner/update_lag.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -32,6 +33,18 @@ std::vector<int> replica_list(const schedule_texts& texts) {
     throw usage_error("--replicas: found " + std::to_string(replicas.size()) + " counts ('" + texts.replicas +
                       "'), wanted " + std::to_string(texts.stages) + ", one per stage of --stages");
   return replicas;
+}
+
+std::vector<std::int64_t> read_update_lag(const schedule_texts& texts, const actors::pipeline_request& request) {
+  if (texts.update_lag.empty()) return {};
+  try {
+    return planner::resolve_update_lag(planner::find_preset(request.schedule),
+                                       {.name = request.schedule,
+                                        .replicas = request.replicas,
+                                        .update_lag = planner::parse_update_lag(texts.update_lag)});
+  } catch (const std::invalid_argument& fault) {
+    throw usage_error(std::string("--update-lag: ") + fault.what());
+  }
 }
 
 } // namespace
@@ -74,6 +87,8 @@ void declare_schedule_options(command_line& line, schedule_texts& texts) {
   line.whole("--microbatches", texts.microbatches, 1, most_microbatches,
              "Micro-batches per minibatch [the schedule's own]");
   line.text("--in-flight", texts.in_flight, "SPEC", "Credits K: tight, double, full or K0,K1,... [the schedule's own]");
+  line.text("--update-lag", texts.update_lag, "SPEC",
+            "Updates that pipedream's forwards read later: D, or D0,D1,... [0]");
   line.whole("--window", texts.window, 0, "How far past its list's head a stage may look for work");
 }
 
@@ -92,6 +107,7 @@ actors::pipeline_request read_schedule_options(const schedule_texts& texts) {
       !std::ranges::all_of(request.replicas, [&](int r) { return r == request.replicas.front(); }))
     throw usage_error("--replicas: found '" + texts.replicas +
                       "', wanted one count for all worker positions with --schedule interleaved");
+  request.update_lag = read_update_lag(texts, request);
   if (texts.in_flight.empty()) return request;
   try {
     request.in_flight = planner::parse_in_flight(texts.in_flight);

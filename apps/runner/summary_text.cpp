@@ -21,13 +21,19 @@ std::string schedule_line(const actors::run_summary& s) {
 }
 
 std::string stage_table(const actors::run_summary& s, bool measured) {
-  std::vector<std::vector<std::string>> rows{{"stage", "layers", "replicas", "K", "weights"}};
+  const auto& stages = s.plan->stages;
+  const bool lags = std::any_of(stages.begin(), stages.end(), [](const auto& p) { return p.update_lag > 0; });
+  std::vector<std::vector<std::string>> rows{{"stage", "layers", "replicas", "K"}};
+  if (lags) rows[0].emplace_back("lag");
+  rows[0].emplace_back("weights");
   if (measured) rows[0].insert(rows[0].end(), {"peak weights", "peak memory", "updates"});
   for (std::size_t i = 0; i < s.stages.size(); ++i) {
     const auto& planned = s.plan->stages[i];
     const auto& stage = s.stages[i];
-    rows.push_back({std::to_string(i), layers_text(planned), std::to_string(planned.replicas),
-                    std::to_string(planned.in_flight), byte_text(stage.weight_bytes)});
+    rows.push_back(
+        {std::to_string(i), layers_text(planned), std::to_string(planned.replicas), std::to_string(planned.in_flight)});
+    if (lags) rows.back().push_back(std::to_string(planned.update_lag));
+    rows.back().push_back(byte_text(stage.weight_bytes));
     if (measured)
       rows.back().insert(rows.back().end(), {byte_text(stage.peak_weight_bytes), byte_text(stage.peak_memory_bytes),
                                              std::to_string(stage.updates)});

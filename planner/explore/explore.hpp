@@ -21,6 +21,7 @@ struct plan_request {
   std::vector<std::string> first_layers;  ///< pinned: of stages 1, 2, ...; empty: free
   std::vector<std::string> keep_together; ///< "block1": layers whose names begin so (whole dotted parts), or "a..b"
   std::string in_flight;                  ///< pinned, as --in-flight; "": free
+  std::string update_lag;                 ///< pinned, as --update-lag; "": free
   int optimizer_copies = 1;               ///< of the weights, in optimizer state
   bool synchronous_only = false;
   bool clips_by_global_norm = false; ///< updates wait for all stages, so zb-h2 gains nothing over zb-h1

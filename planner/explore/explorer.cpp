@@ -91,8 +91,12 @@ void explorer::try_credits(const proposal& p, int microbatches, std::vector<tria
     const auto period = p.step_seconds / microbatches;
     choices = credit_choices(p.how.schedule, replicas, microbatches, link_periods_of(e, p.what, microbatches, period));
   }
-  for (const auto& credits : choices)
-    trials.push_back(try_plan(e, plan_of(e, p.what, p.how.schedule, microbatches, credits), p.what.origin));
+  for (const auto& credits : choices) {
+    auto made = plan_of(e, p.what, p.how.schedule, microbatches, credits);
+    for (std::size_t s = 0; fixed_.update_lag && s < made.stages.size(); ++s)
+      made.stages[s].update_lag = fixed_.update_lag->size() == 1 ? fixed_.update_lag->front() : (*fixed_.update_lag)[s];
+    trials.push_back(try_plan(e, std::move(made), p.what.origin));
+  }
 }
 
 std::vector<trial> explorer::run() const {

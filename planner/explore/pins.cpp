@@ -4,6 +4,7 @@
 #include "planner/explore/streaming.hpp"
 #include "planner/presets.hpp"
 #include "planner/profile/wording.hpp"
+#include "planner/update_lag.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -68,7 +69,7 @@ std::vector<int> first_layers_of(const profile& p, const plan_request& request) 
 }
 
 /// The number of stages on which all that was given agrees; 0 if nothing says.
-int stages_of(const plan_request& request, const std::optional<in_flight_spec>& in_flight) {
+int stages_of(const plan_request& request, const pins& fixed) {
   int stages = 0;
   std::string said_by;
   const auto chunks = static_cast<std::size_t>(std::max(1, request.chunks));
@@ -88,9 +89,12 @@ int stages_of(const plan_request& request, const std::optional<in_flight_spec>& 
   };
   take(static_cast<std::size_t>(request.stages), "stages");
   take(request.replicas.size(), "replicas");
+  const auto& in_flight = fixed.in_flight;
   if (!request.first_layers.empty()) take(take_all(request.first_layers.size() + 1, "first layers"), "first layers");
   if (in_flight && in_flight->kind == in_flight_spec::mode::given)
     take(take_all(in_flight->given.size(), "in-flight"), "in-flight");
+  if (fixed.update_lag && fixed.update_lag->size() > 1)
+    take(take_all(fixed.update_lag->size(), "update-lag"), "update-lag");
   return stages;
 }
 
@@ -151,6 +155,19 @@ std::vector<std::string> schedules_that_apply(const cluster& c, const pins& fixe
   return names;
 }
 
+bool lags(const pins& fixed) {
+  return fixed.update_lag &&
+         std::any_of(fixed.update_lag->begin(), fixed.update_lag->end(), [](auto d) { return d > 0; });
+}
+
+/// Where a lag is wanted, schedules that have none are left out, but not all of those asked for.
+void keep_those_that_lag(pins& fixed) {
+  if (!lags(fixed)) return;
+  std::erase_if(fixed.schedules,
+                [](const std::string& name) { return name == fbp_schedule || !may_lag(find_preset(name)); });
+  if (fixed.schedules.empty()) refuse("update-lag: no schedule that may be tried has one, wanted pipedream among them");
+}
+
 void check_schedules(const cluster& c, const plan_request& request, const pins& fixed) {
   for (const auto& name : request.schedules) {
     check_schedule_name(name, c);
@@ -208,7 +225,8 @@ pins resolve_pins(const profile& p, const cluster& c, const plan_request& reques
   fixed.devices = request.devices == 0 ? all_devices : request.devices;
   if (!request.in_flight.empty()) fixed.in_flight = parse_in_flight(request.in_flight);
   check_count("stages", request.stages, 0, static_cast<std::int64_t>(p.layers.size()));
-  fixed.stages = stages_of(request, fixed.in_flight);
+  if (!request.update_lag.empty()) fixed.update_lag = parse_update_lag(request.update_lag);
+  fixed.stages = stages_of(request, fixed);
   fixed.chunks = request.chunks;
   fixed.replicas = request.replicas;
   fixed.first_layers = first_layers_of(p, request);
@@ -218,6 +236,7 @@ pins resolve_pins(const profile& p, const cluster& c, const plan_request& reques
   check_schedules(c, request, fixed);
   fixed.chosen_schedules = !request.schedules.empty();
   fixed.schedules = fixed.chosen_schedules ? request.schedules : schedules_that_apply(c, fixed, request);
+  keep_those_that_lag(fixed);
   return fixed;
 }
 

@@ -19,6 +19,7 @@ struct pins {
   std::vector<int> first_layers;          ///< indices of the first layers of stages 1, 2, ...; empty: free
   std::vector<std::vector<int>> together; ///< indices of layers that share a stage
   std::optional<in_flight_spec> in_flight;
+  std::optional<std::vector<std::int64_t>> update_lag; ///< one for all stages, or one for each
   std::vector<std::string> schedules; ///< all that may be tried, in the order of the request or of the table
   bool chosen_schedules = false;      ///< by the request
 };

@@ -135,11 +135,13 @@ schedule_request request_of(const execution_plan& p, std::int64_t minibatches) {
                            .in_flight = {},
                            .window = p.window,
                            .minibatches = minibatches,
-                           .chunks = p.chunks};
+                           .chunks = p.chunks,
+                           .update_lag = {}};
   std::vector<std::int64_t> credits;
   const auto positions = positions_of(p);
   for (const auto& stage : p.stages) {
     if (request.replicas.size() < positions) request.replicas.push_back(stage.replicas);
+    request.update_lag.push_back(stage.update_lag);
     credits.push_back(stage.in_flight);
   }
   if (p.schedule == streaming_schedule) {

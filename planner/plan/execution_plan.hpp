@@ -20,6 +20,7 @@ struct planned_stage {
   std::vector<int> ranks;           ///< the process that hosts each replica; empty on all stages: one process, or open
   std::int64_t in_flight = 0;       ///< K_s; 0: the schedule's own
   bool recompute = false;           ///< drop activations after forward, compute them again in backward
+  std::int64_t update_lag = 0;      ///< d_s: its forwards read versions so many updates older
   friend bool operator==(const planned_stage&, const planned_stage&) = default;
 };
 

@@ -22,7 +22,7 @@ std::int64_t minibatches_to_check(const schedule& s) {
   const auto per_minibatch = static_cast<std::int64_t>(s.microbatches) * static_cast<std::int64_t>(s.stages.size());
   std::int64_t most = 0;
   for (const auto& stage : s.stages)
-    most = std::max({most, stage.credit * stage.replicas, static_cast<std::int64_t>(stage.replicas)});
+    most = std::max(most, std::max<std::int64_t>(1, stage.credit + stage.update_lag) * stage.replicas);
   const auto wanted = 2 + 2 * most / s.microbatches;
   return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, most_actions / 50 / per_minibatch));
 }

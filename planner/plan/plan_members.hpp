@@ -14,6 +14,7 @@ inline constexpr double most_stages = 4096;
 inline constexpr double most_replicas = 65536; // as the schedules'
 inline constexpr double most_credit = std::numeric_limits<std::int32_t>::max();
 inline constexpr double most_microbatches = 1e6;
+inline constexpr double most_update_lag = 1e6; // as resolve_update_lag
 inline constexpr double most_samples = 1e12;
 inline constexpr double most_optimizer_copies = 16;
 
@@ -121,6 +122,7 @@ void visit_members(Visitor& v, Value& s) {
   v("ranks", s.ranks, left_if_empty, range{0, most_replicas});
   v("in_flight", s.in_flight, left_if_empty, range{1, most_credit});
   v("recompute", s.recompute, optional);
+  v("update_lag", s.update_lag, left_if_empty, range{0, most_update_lag});
 }
 
 template <typename Visitor, maybe_const<plan_summary> Value>

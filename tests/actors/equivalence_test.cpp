@@ -18,14 +18,18 @@ struct setting {
   std::string in_flight = "";
   int window = 0;
   int chunks = 0;
+  std::vector<std::int64_t> update_lag{};
 };
 
 std::string to_text(const setting& s) {
   std::string text = s.schedule + " R";
   for (const int r : s.replicas)
     text += "," + std::to_string(r);
-  return text + " M" + std::to_string(s.microbatches) + " K" + s.in_flight + " w" + std::to_string(s.window) + " v" +
-         std::to_string(s.chunks);
+  text += " M" + std::to_string(s.microbatches) + " K" + s.in_flight + " w" + std::to_string(s.window) + " v" +
+          std::to_string(s.chunks);
+  for (const auto lag : s.update_lag)
+    text += " d" + std::to_string(lag);
+  return text;
 }
 
 run_setup options_of(const setting& s) {
@@ -35,6 +39,7 @@ run_setup options_of(const setting& s) {
   o.microbatches = s.microbatches;
   o.window = s.window;
   o.chunks = s.chunks;
+  o.update_lag = s.update_lag;
   if (!s.in_flight.empty()) o.in_flight = planner::parse_in_flight(s.in_flight);
   return o;
 }
@@ -69,6 +74,28 @@ TEST_P(AsynchronousEquivalence, ActorsLeaveTheOraclesBits) {
 
 INSTANTIATE_TEST_SUITE_P(Schedules, AsynchronousEquivalence, ::testing::Values("pipedream", "pipedream-naive"),
                          [](const auto& p) { return p.param == "pipedream" ? "Pipedream" : "Naive"; });
+
+TEST(UpdateLag, ActorsLeaveTheOraclesBits) {
+  for (const auto& replicas : replica_lists)
+    for (const std::int64_t lag : {1, 2})
+      for (const auto* credits : {"tight", "full"})
+        expect_same_as_oracle({"pipedream", replicas, 0, credits, 0, 0, {lag}});
+}
+
+TEST(UpdateLag, MayDifferFromStageToStage) {
+  for (const auto& lags : std::vector<std::vector<std::int64_t>>{{1, 0, 2}, {0, 1, 0}, {2, 2, 0}})
+    for (const auto& replicas : std::vector<std::vector<int>>{{1, 1, 1}, {3, 1, 2}, {1, 2, 1}})
+      for (const int window : {0, 2})
+        expect_same_as_oracle({"pipedream", replicas, 0, "", window, 0, lags});
+}
+
+TEST(UpdateLag, ChangesWhatIsRead) {
+  const auto plain = train_tiny(options_of({"pipedream", {4}}));
+  EXPECT_EQ(train_tiny(options_of({"pipedream", {4}, 0, "", 0, 0, {0}})).summary.weights_sha256,
+            plain.summary.weights_sha256);
+  EXPECT_NE(train_tiny(options_of({"pipedream", {4}, 0, "", 0, 0, {1}})).summary.weights_sha256,
+            plain.summary.weights_sha256);
+}
 
 TEST(VerticalSync, ActorsLeaveTheOraclesBits) {
   for (const auto& replicas : std::vector<std::vector<int>>{{1}, {1, 1}, {1, 1, 1}, {2, 2}, {1, 1, 1, 1, 1}})
@@ -150,6 +177,7 @@ TEST(Interleaved, UnreplicatedWorkersLeaveTheBitsOfOneStage) {
 TEST(Recomputation, LeavesTheSameBits) {
   for (const auto& s : std::vector<setting>{{"pipedream", {1, 1, 1}},
                                             {"pipedream", {2, 1}},
+                                            {"pipedream", {2, 1}, 0, "", 0, 0, {1}},
                                             {"1f1b", {1, 1}, 3},
                                             {"gpipe", {1, 2, 1}, 4},
                                             {"zb-h1", {1, 1, 1}, 4},

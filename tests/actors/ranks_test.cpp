@@ -29,6 +29,7 @@ struct setting {
   std::vector<int> replicas;
   int microbatches = 0;
   int chunks = 0;
+  std::vector<std::int64_t> update_lag{};
 };
 
 std::string name_of(const ::testing::TestParamInfo<setting>& info) {
@@ -38,7 +39,10 @@ std::string name_of(const ::testing::TestParamInfo<setting>& info) {
   for (const int r : info.param.replicas)
     name += "x" + std::to_string(r);
   if (info.param.chunks > 0) name += "v" + std::to_string(info.param.chunks);
-  return name + "m" + std::to_string(info.param.microbatches);
+  name += "m" + std::to_string(info.param.microbatches);
+  for (const auto lag : info.param.update_lag)
+    name += "d" + std::to_string(lag);
+  return name;
 }
 
 class Ranks : public ::testing::TestWithParam<setting> {
@@ -49,6 +53,7 @@ public:
     o.replicas = GetParam().replicas;
     o.microbatches = GetParam().microbatches;
     o.chunks = GetParam().chunks;
+    o.update_lag = GetParam().update_lag;
     return o;
   }
 };
@@ -75,6 +80,8 @@ INSTANTIATE_TEST_SUITE_P(
     Schedules, Ranks,
     ::testing::Values(setting{"pipedream", {1, 1}}, setting{"pipedream", {1, 1, 1}}, setting{"pipedream", {3, 1}},
                       setting{"pipedream", {2, 1, 2}}, setting{"pipedream", {1, 2, 1}}, setting{"pipedream", {2}},
+                      setting{"pipedream", {4}, 0, 0, {1}}, setting{"pipedream", {3, 1}, 0, 0, {2}},
+                      setting{"pipedream", {2, 1, 2}, 0, 0, {1, 0, 1}}, setting{"pipedream", {1, 1}, 0, 0, {1}},
                       setting{"model-parallel", {1, 1}}, setting{"data-parallel", {4}},
                       setting{"data-parallel", {3}, 5}, setting{"gpipe", {1, 1, 1}, 4}, setting{"1f1b", {2, 1}, 3},
                       setting{"zb-h1", {1, 1, 1, 1}, 5}, setting{"zb-h2", {1, 2, 1}, 4}, setting{"zb-h1", {2, 1, 2}, 3},

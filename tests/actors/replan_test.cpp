@@ -53,6 +53,7 @@ actors::pipeline_request random_request(std::mt19937_64& bits, family of, bool r
   case family::asynchronous:
     r.schedule = pick(bits, {"pipedream", "pipedream", "pipedream-vertical-sync"});
     if (r.schedule == "pipedream-vertical-sync") r.replicas.assign(stages, r.replicas.front());
+    if (r.schedule == "pipedream") r.update_lag = {pick(bits, {0, 0, 1, 2})};
     break;
   case family::synchronous:
     r.schedule = pick(bits, {"1f1b", "gpipe", "model-parallel", "zb-h1", "zb-h2", "interleaved"});

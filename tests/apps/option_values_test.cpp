@@ -75,6 +75,7 @@ const std::map<std::string, std::vector<std::string>> by_option{
     {"--send-time", {"-1", "nan", "inf", "many", "1,,2", "1,2,3,4"}},
     {"--ssh", {" "}},
     {"--straggler", {"cpu", "cpu=", "cpu=nan", "nodevice=2"}},
+    {"--update-lag", {"late", "1,,2", "-1", "0.5", "99999999999"}},
     {"--update-time", {"-1", "nan", "inf", "many", "1,,2", "1,2,3,4"}},
     {"--weight-time", {"-1", "nan", "inf", "many", "1,,2", "1,2,3,4", "3"}}, // more than the backward's 2
     {"--weights", {"nowhere.safetensors", ".", "/dev/zero"}},

@@ -83,6 +83,7 @@ TEST_F(PlanOption, SavedIsWhatTheFlagsSayAndGivesItBack) {
       {"--stages", "3"},
       {"--stages", "2", "--cuts", "conv2", "--recompute", "0"},
       {"--replicas", "2,1", "--in-flight", "full"},
+      {"--replicas", "2,1", "--update-lag", "1,0"},
       {"--replicas", "1,2,1", "--in-flight", "double", "--window", "3"},
       {"--stages", "2", "--in-flight", "5,2", "--threads", "1"},
       {"--schedule", "1f1b", "--stages", "2", "--microbatches", "4", "--recompute", "all"},

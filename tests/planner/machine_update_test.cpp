@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace penstock::planner::testing {
 namespace {
@@ -105,6 +106,49 @@ TEST(MachineUpdate, APartialGroupIsUpdatedByEveryReplica) {
                                uniform_machine({2, 1}, {.update_seconds = 1, .all_reduce_bytes = 1}, flat(3, 1)));
   for (int replica = 0; replica < 2; ++replica)
     EXPECT_GE(span_of(run, action_kind::update, 0, 1, 0, replica).begin, all_reduce_of(run, 1).end);
+}
+
+/// Balanced stages whose all-reduce takes `exposed` periods and begins when its backwards are done.
+double speed_of(const std::vector<int>& replicas, double exposed, std::int64_t lag) {
+  auto r = request("pipedream", replicas, 1, 1, "full");
+  r.update_lag = {lag};
+  auto s = resolve_schedule(r);
+  s.minibatches = steady_minibatches(s);
+  const auto devices = std::accumulate(replicas.begin(), replicas.end(), 0);
+  auto m = uniform_machine(replicas, {.all_reduce_overlaps = false}, flat(devices, 1));
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    auto& stage = m.stages[i];
+    const double count = replicas[i];
+    stage.forward_seconds = {count};
+    stage.backward_seconds = {2 * count};
+    if (replicas[i] > 1) stage.all_reduce_bytes = exposed * 3 * count * count / (2 * (count - 1));
+  }
+  return 3 / run_machine(s, m).step_seconds;
+}
+
+TEST(MachineUpdate, ALagHidesAnAllReduceBehindTheNextMinibatches) {
+  for (const auto& replicas :
+       std::vector<std::vector<int>>{{4}, {2}, {2, 1}, {1, 2}, {3, 1}, {2, 2}, {1, 2, 1}, {4, 2}})
+    for (const double exposed : {0.25, 0.5, 0.9}) {
+      SCOPED_TRACE(::testing::PrintToString(replicas) + " with " + std::to_string(exposed) + " of a period");
+      EXPECT_NEAR(speed_of(replicas, exposed, 0), 1 / (1 + exposed), 0.015) << "0.80, 0.67, 0.53";
+      EXPECT_NEAR(speed_of(replicas, exposed, 1), 1, 0.015);
+    }
+}
+
+TEST(MachineUpdate, ALagHoldsMoreVersionsAndGradientSets) {
+  for (const std::int64_t lag : {0, 1, 2}) {
+    auto r = request("pipedream", {4}, 1, 40);
+    r.update_lag = {lag};
+    auto m = uniform_machine({4}, {.all_reduce_bytes = 0.4, .all_reduce_overlaps = false}, flat(4, 1));
+    m.stages[0].weight_bytes = 100;
+    m.stages[0].gradient_bytes = 10;
+    const auto run = run_machine(resolve_schedule(r), m);
+    EXPECT_EQ(run.memory[0].versions, 1 + lag) << "an update is made as soon as its sum is there";
+    EXPECT_EQ(run.memory[0].gradients, 10) << "and gives its gradients back";
+    m.stages[0].all_reduce_bytes = 40; // it holds everything up
+    EXPECT_EQ(run_machine(resolve_schedule(r), m).memory[0].gradients, 10 * static_cast<double>(1 + lag));
+  }
 }
 
 // -- memory -----------------------------------------------------------------------------------

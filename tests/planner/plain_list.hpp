@@ -19,6 +19,7 @@ public:
         replicas_(s.stages[static_cast<std::size_t>(stage)].replicas), stage_(stage),
         delayed_(static_cast<std::size_t>(s.stages[static_cast<std::size_t>(stage)].delayed_weight_gradients)),
         credit_(static_cast<std::size_t>(s.stages[static_cast<std::size_t>(stage)].credit)),
+        lag_(static_cast<std::size_t>(s.stages[static_cast<std::size_t>(stage)].update_lag)),
         first_credit_(s.stages.front().credit) {
     for (std::int64_t b = 0; b < s.minibatches; ++b)
       for (std::int32_t m = 0; m < s.microbatches; ++m)
@@ -42,8 +43,18 @@ private:
     return name_ == "gpipe" || forwards_ < backwards_ + credit_;
   }
 
+  // Just before the first forward that reads it; where none comes, right after the backward as many behind, or the
+  // last.
+  bool may_update_with_lag() const {
+    const auto group = static_cast<std::size_t>(written_);
+    const auto reader = group + credit_ + lag_;
+    if (reader < dealt_.size()) return forwards_ == reader && may_forward();
+    return backwards_ > group + lag_ || backwards_ == dealt_.size();
+  }
+
   bool may_update() const {
     if (written_ == updates_) return false;
+    if (lag_ > 0) return may_update_with_lag();
     for (auto item = whole_; item < dealt_.size(); ++item)
       if (update_of(item) <= written_) return false;
     if (name_ != "2bw") return true;
@@ -86,7 +97,7 @@ private:
   bool flushes_;
   std::int64_t replicas_;
   std::int32_t stage_;
-  std::size_t delayed_, credit_;
+  std::size_t delayed_, credit_, lag_;
   std::int64_t first_credit_;
   std::vector<std::pair<std::int64_t, std::int32_t>> dealt_;
   std::int64_t updates_ = 0, written_ = 0;

@@ -17,7 +17,7 @@ std::int64_t version_by_rule(const schedule& s, const stage_schedule& stage, std
   if (s.name == "2bw") return std::max<std::int64_t>(b - 1, 0);
   if (!s.updates.per_minibatch_group) return b;
   const auto credit = s.name == "pipedream-vertical-sync" ? s.stages.front().credit : stage.credit;
-  return std::max<std::int64_t>(0, local - (credit - 1));
+  return std::max<std::int64_t>(0, local - (credit - 1) - stage.update_lag);
 }
 
 void expect_list_follows_the_rules(const schedule& s, int stage_number, int replica) {
@@ -32,6 +32,9 @@ void expect_list_follows_the_rules(const schedule& s, int stage_number, int repl
     if (a.kind == action_kind::update) {
       ASSERT_EQ(a.minibatch, updates);
       ASSERT_EQ(a.version, ++updates);
+      if (s.name == "pipedream") {
+        ASSERT_EQ(backwards, std::min(dealt.size(), static_cast<std::size_t>(updates + stage.update_lag))) << "rule 6";
+      }
       continue;
     }
     if (a.kind == action_kind::backward_weight) {
@@ -125,7 +128,8 @@ void expect_reads_are_within_the_table(const schedule& s, const simulation& run)
     if (!may_lag) {
       ASSERT_LE(newest - span.what.version + 1, stage.readable_versions);
     }
-    if (span.what.kind == action_kind::forward && s.name != "pipedream-vertical-sync" && s.window == 0) {
+    const bool has_older = s.name == "pipedream-vertical-sync" || stage.update_lag > 0;
+    if (span.what.kind == action_kind::forward && !has_older && s.window == 0) {
       ASSERT_EQ(span.what.version, newest);
     }
   }
@@ -161,6 +165,7 @@ TEST(ScheduleProperties, TwoBuffersHoldFromTheLeastMicrobatchesOn) {
     r.name = "2bw";
     r.chunks = 1;
     r.in_flight = {};
+    r.update_lag = {};
     r.microbatches = 0;
     const auto least = resolve_schedule(r).microbatches;
     if (least == 1) continue;

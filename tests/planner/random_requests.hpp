@@ -55,6 +55,9 @@ inline schedule_request random_request(dice& d) {
       if (r.name == "gpipe") r.in_flight.given[s] += (r.microbatches + r.replicas[s] - 1) / r.replicas[s];
     }
   }
+  if (r.name == "pipedream" && d.coin())
+    for (std::size_t s = 0; s < r.replicas.size(); ++s)
+      r.update_lag.push_back(d.between(0, 2));
   if (r.name == "2bw") {
     const auto extra = d.between(0, 3);
     r.microbatches = 0;
@@ -73,6 +76,8 @@ inline std::string show(const schedule_request& r) {
        << static_cast<int>(r.in_flight.kind);
   for (const auto k : r.in_flight.given)
     text << ' ' << k;
+  for (const auto lag : r.update_lag)
+    text << (&lag == &r.update_lag.front() ? " lag " : " ") << lag;
   return text.str();
 }
 

@@ -67,6 +67,23 @@ TEST(History, AWorkersChunksTakeTurnsAsItsOneOrderSays) {
   EXPECT_NE(verdict(run), "");
 }
 
+TEST(History, GoodRunsWithAnUpdateLagHold) {
+  for (const auto& replicas : std::vector<std::vector<int>>{{1}, {4}, {1, 1, 1}, {3, 1}, {1, 2, 1}})
+    for (const std::int64_t lag : {1, 2})
+      for (const int window : {0, 2})
+        ASSERT_EQ(verdict(make_run({.name = "pipedream", .replicas = replicas, .window = window, .update_lag = {lag}},
+                                   {9, 1, 5})),
+                  "")
+            << testing::PrintToString(replicas) << " lag " << lag << " w " << window;
+}
+
+TEST(History, FindsAReadThatIsStalerThanTheLagAllows) {
+  auto run = make_run({.name = "pipedream", .replicas = {1, 1}, .update_lag = {1}}, {9});
+  for (auto& stage : run.header.plan.stages)
+    stage.update_lag = 0;
+  EXPECT_THAT(verdict(run), HasSubstr("the schedule gives it"));
+}
+
 TEST(History, AnEmptyRunHolds) {
   auto run = pipedream_run();
   run.records.clear();
@@ -362,6 +379,7 @@ TEST(History, AnyHeadersCountsCostNoMemory) {
 
 TEST(History, DroppingAnySpanOrChangingAnyVersionIsNoticed) {
   for (const auto& request : {schedule_request{.name = "pipedream", .replicas = {2, 1}},
+                              schedule_request{.name = "pipedream", .replicas = {2, 1}, .update_lag = {1}},
                               schedule_request{.name = "2bw", .replicas = {1, 1}, .microbatches = 2},
                               schedule_request{.name = "1f1b", .replicas = {1, 2}, .microbatches = 3}}) {
     const auto good = make_run(request, {4, 3});

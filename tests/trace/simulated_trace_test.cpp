@@ -63,6 +63,7 @@ TEST(SimulatedTrace, TheHistoryHoldsForEveryScheduleAndReplicas) {
         if ((name == "pipedream-vertical-sync" || name == "interleaved") && !are_equal) continue;
         planner::schedule_request request{.name = name, .replicas = replicas, .minibatches = 13};
         if (name == "1f1b" || name == "gpipe") request.microbatches = 5;
+        if (name == "pipedream" && by_reference) request.update_lag = {1};
         const auto s = simulate_to_file(request, machine_for(replicas, by_reference), 0.3);
         SCOPED_TRACE(name + (by_reference ? " in one process, replicas " : ", replicas ") +
                      ::testing::PrintToString(replicas));

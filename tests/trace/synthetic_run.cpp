@@ -75,6 +75,7 @@ synthetic_run make_run(const planner::schedule_request& request, const std::vect
     auto& stage = run.header.plan.stages.emplace_back();
     stage.replicas = resolved.stages[s].replicas;
     stage.in_flight = resolved.stages[s].credit;
+    stage.update_lag = resolved.stages[s].update_lag;
     stage.first_layer = stage.last_layer = "layer" + std::to_string(s);
   }
   std::vector<std::int64_t> versions(resolved.stages.size(), 0);

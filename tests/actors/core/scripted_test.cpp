@@ -63,6 +63,9 @@ run_setup random_setup(std::mt19937_64& bits) {
   const bool takes_microbatches = !o.schedule.starts_with("pipedream") && o.schedule != "2bw";
   o.microbatches = takes_microbatches ? pick(bits, {0, 1, 3, 4}) : 0;
   if (!is_interleaved) o.in_flight = planner::parse_in_flight(pick(bits, {"tight", "tight", "double", "full"}));
+  if (o.schedule == "pipedream" && bits() % 2 == 0)
+    for (int s = 0; s < stages; ++s)
+      o.update_lag.push_back(pick(bits, {0, 1, 1, 2}));
   o.window = pick(bits, {0, 0, 0, 2});
   if (bits() % 4 == 0) o.recompute.assign(static_cast<std::size_t>(stages * actors::chunks_of(o)), true);
   o.batch = 4;
@@ -102,7 +105,8 @@ std::string describe(const scripted_case& c, std::uint64_t seed) {
   const auto& p = *c.plan.plan;
   std::string text = "seed " + std::to_string(seed) + ": " + p.schedule + ", replicas";
   for (const auto& stage : p.stages)
-    text += " " + std::to_string(stage.replicas);
+    text += " " + std::to_string(stage.replicas) +
+            (stage.update_lag > 0 ? " (lag " + std::to_string(stage.update_lag) + ")" : "");
   text += ", " + std::to_string(p.chunks) + " chunks a worker";
   return text + ", M " + std::to_string(p.microbatches) + ", window " + std::to_string(p.window) + ", " +
          std::to_string(p.processes) + " ranks, " + std::to_string(c.plan.options.steps) + " steps";
@@ -190,11 +194,12 @@ TEST(ScriptedLoss, IsToldToEverySurvivorAtAnyMoment) {
 // The tests would be worth nothing if a wrong rule went through.
 class ScriptedMutation : public ::testing::Test {
 protected:
-  static scripted_case of(const char* schedule, std::vector<int> replicas) {
+  static scripted_case of(const char* schedule, std::vector<int> replicas, std::vector<std::int64_t> lags = {}) {
     static const tiny_world world;
     run_setup o;
     o.schedule = schedule;
     o.replicas = std::move(replicas);
+    o.update_lag = std::move(lags);
     o.batch = 4;
     o.steps = 8;
     o.threads = 1;
@@ -234,6 +239,21 @@ TEST_F(ScriptedMutation, OfTheCreditRuleIsCaught) {
   EXPECT_NE(fault_of(c), "") << "versions follow credits";
   c.mutate = [](planner::schedule& s) { s.stages[0].credit += 4; };
   EXPECT_NE(fault_of(c), "") << "more than the inboxes may hold";
+}
+
+TEST_F(ScriptedMutation, OfTheLagRuleIsCaught) {
+  for (const std::int64_t lag : {0, 1}) {
+    auto c = of("pipedream", {2, 1, 1}, {lag});
+    EXPECT_EQ(fault_of(c), "");
+    for (const std::size_t stage : {0, 1, 2}) {
+      c.mutate = [stage](planner::schedule& s) { ++s.stages[stage].update_lag; };
+      EXPECT_NE(fault_of(c), "") << "stage " << stage;
+      c.mutate = [stage](planner::schedule& s) { --s.stages[stage].update_lag; };
+      if (lag > 0) {
+        EXPECT_NE(fault_of(c), "") << "stage " << stage;
+      }
+    }
+  }
 }
 
 TEST_F(ScriptedMutation, OfTheDealingIsCaught) {
