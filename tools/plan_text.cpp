@@ -48,15 +48,33 @@ std::vector<std::int64_t> in_flight_of(const planner::plan& p) {
   return in_flight;
 }
 
+bool lags(const planner::plan& p) {
+  return std::any_of(p.stages.begin(), p.stages.end(), [](const auto& stage) { return stage.update_lag > 0; });
+}
+
+/// ", update lag 1,0: weights up to 2,0 updates old"; nothing where nothing lags.
+std::string lag_text(const planner::plan& p) {
+  if (!lags(p)) return "";
+  std::vector<std::int64_t> lag, staleness;
+  for (const auto& stage : p.stages) {
+    lag.push_back(stage.update_lag);
+    staleness.push_back(stage.in_flight - 1 + stage.update_lag);
+  }
+  return ", update lag " + list_text(lag) + ": weights up to " + list_text(staleness) + " updates old";
+}
+
 std::string stage_table(const planner::plan& p) {
-  std::vector<std::vector<std::string>> rows{{"stage", "layers", "replicas", "K", "recompute", "forward", "backward",
-                                              "update", "all-reduce", "send", "busy", "memory"}};
+  std::vector<std::vector<std::string>> rows{{"stage", "layers", "replicas", "K", "lag", "recompute", "forward",
+                                              "backward", "update", "all-reduce", "send", "busy", "memory"}};
   for (std::size_t s = 0; s < p.stages.size(); ++s) {
     const auto& stage = p.stages[s];
-    std::vector<std::string> row{
-        std::to_string(s),
-        stage.first_layer == stage.last_layer ? stage.first_layer : stage.first_layer + ".." + stage.last_layer,
-        std::to_string(stage.replicas), std::to_string(stage.in_flight), stage.recompute ? "yes" : "no"};
+    std::vector<std::string> row{std::to_string(s),
+                                 stage.first_layer == stage.last_layer ? stage.first_layer
+                                                                       : stage.first_layer + ".." + stage.last_layer,
+                                 std::to_string(stage.replicas),
+                                 std::to_string(stage.in_flight),
+                                 std::to_string(stage.update_lag),
+                                 stage.recompute ? "yes" : "no"};
     if (p.predicted) {
       const auto& made = p.predicted->stages[s];
       for (const auto seconds : {made.forward_seconds, made.backward_seconds, made.update_seconds,
@@ -68,6 +86,9 @@ std::string stage_table(const planner::plan& p) {
     row.resize(rows.front().size(), "-");
     rows.push_back(std::move(row));
   }
+  if (!lags(p))
+    for (auto& row : rows)
+      row.erase(row.begin() + 4);
   return apps::text_table(rows);
 }
 
@@ -87,7 +108,8 @@ std::string describe_plan(const planner::plan& p) {
   auto text = (p.model.empty() ? "" : p.model + ": ") + describe_stages(p) + "\n" + p.schedule;
   if (p.batch > 0) text += ", batch " + std::to_string(p.batch);
   if (p.microbatches > 1) text += " in " + std::to_string(p.microbatches) + " micro-batches";
-  text += ", in flight " + list_text(in_flight_of(p)) + (p.simulation_only ? ", for simulation only" : "") + "\n";
+  text += ", in flight " + list_text(in_flight_of(p)) + lag_text(p) +
+          (p.simulation_only ? ", for simulation only" : "") + "\n";
   if (p.predicted) {
     text += "step " + seconds_text(p.predicted->step_seconds) + ", " +
             times_text(p.predicted->speedup_over_one_device) + " one device, bubble " +
@@ -110,8 +132,9 @@ std::string explain_plan(const planner::plan& p) {
   for (const auto& c : p.considered) {
     const bool ran = c.step_seconds > 0; // else it was refused before it was simulated
     rows.push_back({std::to_string(rows.size()), shortened(c.text, most_of_stages), c.schedule,
-                    std::to_string(c.microbatches), list_text(c.in_flight), c.recompute ? "yes" : "no",
-                    ran ? seconds_text(c.step_seconds) : "-",
+                    std::to_string(c.microbatches),
+                    list_text(c.in_flight) + (c.update_lag.empty() ? "" : ", lag " + list_text(c.update_lag)),
+                    c.recompute ? "yes" : "no", ran ? seconds_text(c.step_seconds) : "-",
                     ran && one_device > 0 ? times_text(one_device / c.step_seconds) : "-", bytes_text(c.peak_bytes),
                     ran ? apps::percent_text(c.bubble, 1) : "-", bytes_text(c.bytes_per_minibatch),
                     apps::percent_text(c.bytes_per_minibatch, c.data_parallel_bytes_per_minibatch),

@@ -35,10 +35,18 @@ bool is_data_parallel(const plan& p) {
   return p.stages.size() == 1 && p.stages.front().replicas > 1;
 }
 
-/// A partition, schedule and M; credits and origin aside.
+/// A partition, schedule and M; credits, lag and origin aside.
 std::string identity(const trial& t) {
   return describe_stages(t.made) + "/" + std::to_string(t.made.chunks) + "/" + t.made.schedule + "/" +
          std::to_string(t.made.microbatches);
+}
+
+/// Updates that all replicas together read later than they might.
+std::int64_t lag_of(const trial& t) {
+  std::int64_t sum = 0;
+  for (const auto& stage : t.made.stages)
+    sum += stage.update_lag * stage.replicas;
+  return sum;
 }
 
 plan_summary row_of(const trial& t) {
@@ -51,6 +59,7 @@ plan_summary row_of(const trial& t) {
   row.rejected = t.refused;
   for (const auto& stage : t.made.stages) {
     row.in_flight.push_back(stage.in_flight);
+    if (lag_of(t) > 0) row.update_lag.push_back(stage.update_lag);
     row.recompute = row.recompute || stage.recompute;
   }
   if (const auto& predicted = t.made.predicted) {
@@ -79,6 +88,7 @@ std::string why_not(const trial& t, const trial& winner) {
   if (t.devices > winner.devices)
     return "as fast, on " + std::to_string(t.devices) + " devices instead of " + std::to_string(winner.devices);
   if (!t.synchronous && winner.synchronous) return "as fast, but stale";
+  if (lag_of(t) > lag_of(winner)) return "as fast, with more update lag";
   if (in_flight_of(t) > in_flight_of(winner))
     return "as fast, with " + std::to_string(in_flight_of(t)) + " in flight instead of " +
            std::to_string(in_flight_of(winner));
@@ -93,7 +103,7 @@ int winner_among(const std::vector<trial>& trials, const indices& some) {
   for (const auto i : some)
     if (trials[i].runs()) least = std::min(least, trials[i].step_seconds());
   const auto rank = [](const trial& t) {
-    return std::tuple(t.devices, !t.synchronous, in_flight_of(t), t.peak_bytes, t.step_seconds());
+    return std::tuple(t.devices, !t.synchronous, lag_of(t), in_flight_of(t), t.peak_bytes, t.step_seconds());
   };
   int best = -1;
   for (const auto i : some) {

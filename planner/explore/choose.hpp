@@ -9,7 +9,8 @@
 namespace penstock::planner {
 
 /// Index of the winner among those that run: the fastest; of those within 0.5% of it the one with fewest devices, then
-/// a synchronous one (no staleness for the same speed), then the one with fewest micro-batches in flight, then the one
+/// a synchronous one (no staleness for the same speed), then the one with least update lag, then the one with fewest
+/// micro-batches in flight, then the one
 /// whose fullest device holds least, then the fastest, then the first. -1 if none runs.
 int winner_of(const std::vector<trial>& trials);
 

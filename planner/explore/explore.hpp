@@ -33,8 +33,9 @@ struct plan_request {
 
 /// Tries schedules, micro-batch sizes, partitions, replicas, credits and recomputation (BaPipe's exploration over
 /// PipeDream's and 2BW's searches); re-scores the best with the simulator, keeps what the static checker passes, and
-/// explains. The fastest step of the same batch wins; of those within 0.5% of it the one on fewest devices, then a
-/// synchronous one, then the one with fewest in flight, then the one whose fullest device holds least. The same inputs
+/// explains. Replicated stages of pipedream are tried with an update lag of 0 and of 1. The fastest step of the same
+/// batch wins; of those within 0.5% of it the one on fewest devices, then a synchronous one, then the one with least
+/// update lag, then the one with fewest in flight, then the one whose fullest device holds least. The same inputs
 /// give the same plan. Throws std::invalid_argument, one line, for a request that makes no sense or that a schedule
 /// cannot honour, and for one that nothing fits: then it says by how many bytes the best misses and what would fit
 /// (fewer in flight, recomputation, more stages).

@@ -1,6 +1,7 @@
 // Settings, searches, credits, simulation: in that order.
 #include "planner/explore/explorer.hpp"
 
+#include "planner/explore/choose.hpp"
 #include "planner/explore/credit_choices.hpp"
 #include "planner/interleaved.hpp"
 
@@ -99,20 +100,44 @@ void explorer::try_credits(const proposal& p, int microbatches, std::vector<tria
   }
 }
 
+/// Of the winner so far, the lag of one stage after the other is left out where the plan is as fast without it.
+void explorer::try_less_lag(std::vector<trial>& trials) const {
+  const auto winner = winner_of(trials);
+  if (winner < 0) return;
+  auto best = trials[static_cast<std::size_t>(winner)];
+  for (std::size_t s = 0; s < best.made.stages.size(); ++s) {
+    if (best.made.stages[s].update_lag == 0) continue;
+    auto without = best.made;
+    without.stages[s].update_lag = 0;
+    trials.push_back(try_plan(shared(), std::move(without), best.origin));
+    const auto& tried = trials.back();
+    if (tried.runs() && tried.step_seconds() <= best.step_seconds() * (1 + 1e-9)) best = tried;
+  }
+}
+
 std::vector<trial> explorer::run() const {
   // Seconds of the two estimates are not to be held against each other.
-  std::vector<proposal> by_estimate[2];
-  for (auto& p : propose(shared(), settings_, fixed_))
-    by_estimate[p.how.search.errs == estimate::hopeful ? 1 : 0].push_back(std::move(p));
+  std::vector<proposal> by_estimate[2], lagging[2];
+  for (auto& p : propose(shared(), settings_, fixed_)) {
+    const auto errs = p.how.search.errs == estimate::hopeful ? 1 : 0;
+    (p.how.search.update_lag > 0 ? lagging : by_estimate)[errs].push_back(std::move(p));
+  }
   // A simulation's time grows with the devices: of many, fewer proposals are played.
   constexpr std::size_t few_devices = 32;
   const auto devices = std::max(few_devices, static_cast<std::size_t>(machines_.device_count()));
   const auto top = std::max<std::size_t>(2, request_.top * few_devices / devices);
   std::vector<trial> trials;
-  for (auto& proposals : by_estimate)
-    for (const auto& p : select(std::move(proposals), top))
+  const auto try_best = [&](std::vector<proposal>& proposals, std::size_t count) {
+    for (const auto& p : select(std::move(proposals), count))
       for (const auto m : counts_of_microbatches(p))
         try_credits(p, m, trials);
+  };
+  // A lag makes any plan faster or leaves it as it is: those with one are not to crowd out those without.
+  for (auto& proposals : by_estimate)
+    try_best(proposals, top);
+  for (auto& proposals : lagging)
+    try_best(proposals, (top + 1) / 2);
+  if (!fixed_.update_lag) try_less_lag(trials);
   return trials;
 }
 

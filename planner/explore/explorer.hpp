@@ -28,6 +28,7 @@ private:
   exploration shared() const;
   std::vector<int> counts_of_microbatches(const proposal& p) const;
   void try_credits(const proposal& p, int microbatches, std::vector<trial>& trials) const;
+  void try_less_lag(std::vector<trial>& trials) const;
 
   const profile& profile_;
   const plan_request& request_;

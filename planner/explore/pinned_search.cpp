@@ -132,12 +132,9 @@ private:
     for (const auto to : next_states(at)) {
       if (!model_.graph().reaches(at.state, to)) continue;
       const auto load = model_.loads(type).between(at.state, to);
-      bool recompute = false;
-      if (model_.most_in_flight(load, type, false) < in_flight) {
-        recompute = true;
-        if (!model_.request().allow_recompute || model_.most_in_flight(load, type, true) < in_flight) continue;
-      }
-      const auto own = model_.stage(load, replicas, recompute, ring);
+      stage_options how;
+      cost_terms own;
+      if (!model_.decide(load, type, replicas, in_flight, ring, how, own)) continue;
       if (downstream == 0) {
         ways.push_back({own, to, type, replicas, 0});
         continue;

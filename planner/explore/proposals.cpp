@@ -157,8 +157,8 @@ private:
       return;
     }
     // Schedules that differ in what they hold only, such as gpipe and 1f1b, have the same best partitions then.
-    const auto known = unlimited_.try_emplace(
-        {how.search.charge, how.search.microbatches, how.schedule == fbp_schedule, how.search.errs});
+    const auto known = unlimited_.try_emplace({how.search.charge, how.search.microbatches, how.schedule == fbp_schedule,
+                                               how.search.errs, how.search.update_lag});
     if (known.second) known.first->second = search(how, c);
     keep_all(how, known.first->second);
   }
@@ -226,9 +226,9 @@ private:
     if (how.schedule == "pipedream-vertical-sync" && !is_equal) return;
     if (how.schedule == fbp_schedule && (!is_equal || replicas.front() != 1)) return;
     if (what.stages.size() == 1 && replicas.front() > 1 && !is_pinned()) what.origin = "data-parallel";
-    std::vector<std::tuple<int, std::vector<int>, bool>> identity;
+    std::vector<std::tuple<int, std::vector<int>, bool, std::int64_t>> identity;
     for (const auto& stage : what.stages)
-      identity.emplace_back(stage.to_state, stage.devices, stage.recompute);
+      identity.emplace_back(stage.to_state, stage.devices, stage.recompute, stage.update_lag);
     if (!seen_.insert({how.schedule, how.search.microbatches, std::move(identity)}).second) return;
     const auto seconds = step_of(how, what);
     found_.push_back({how, std::move(what), seconds});
@@ -251,7 +251,7 @@ private:
     const auto load = model.loads(model.on().type_of(first)).between(only.from_state, only.to_state);
     only.recompute = model.request().allow_recompute;
     only.in_flight = model.in_flight(replicas, 0);
-    what.seconds = model.stage(load, replicas, only.recompute, model.ring(only.devices)).seconds();
+    what.seconds = model.stage(load, replicas, {.recompute = only.recompute}, model.ring(only.devices)).seconds();
     return what;
   }
 
@@ -307,9 +307,9 @@ private:
   const pins& fixed_;
   fixed_shape shape_;
   std::vector<cluster> clusters_;
-  /// By charge, M, only unreplicated, and which way the costs err.
-  std::map<std::tuple<update_charge, int, bool, estimate>, std::vector<candidate>> unlimited_;
-  std::set<std::tuple<std::string, int, std::vector<std::tuple<int, std::vector<int>, bool>>>> seen_;
+  /// By charge, M, only unreplicated, which way the costs err, and lag.
+  std::map<std::tuple<update_charge, int, bool, estimate, std::int64_t>, std::vector<candidate>> unlimited_;
+  std::set<std::tuple<std::string, int, std::vector<std::tuple<int, std::vector<int>, bool, std::int64_t>>>> seen_;
   std::vector<proposal> found_;
 };
 

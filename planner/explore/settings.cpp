@@ -3,6 +3,7 @@
 
 #include "planner/explore/trial.hpp"
 #include "planner/presets.hpp"
+#include "planner/update_lag.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -34,6 +35,13 @@ std::vector<int> microbatch_counts(const profile& p, const plan_request& request
   }
   if (!request.microbatches.empty()) return request.microbatches;
   return microbatches_worth_trying(p, fixed.batch, request.last_batch);
+}
+
+/// What a replicated stage may lag: nothing or one update, or what is pinned.
+std::vector<std::int64_t> lags_of(const std::string& schedule, const pins& fixed) {
+  if (schedule == fbp_schedule || !may_lag(find_preset(schedule))) return {0};
+  if (fixed.update_lag) return {*std::max_element(fixed.update_lag->begin(), fixed.update_lag->end())};
+  return {0, 1};
 }
 
 } // namespace
@@ -79,7 +87,10 @@ std::vector<setting> settings_of(const profile& p, const plan_request& request, 
       search.samples = static_cast<double>(fixed.batch) / m;
       search.stages = fixed.stages;
       search.use_all_devices = false; // fewer is a candidate like any other
-      all.push_back({schedule, search, !request.microbatches.empty(), least_samples_of(p)});
+      for (const auto lag : lags_of(schedule, fixed)) {
+        search.update_lag = lag;
+        all.push_back({schedule, search, !request.microbatches.empty(), least_samples_of(p)});
+      }
     }
   return all;
 }

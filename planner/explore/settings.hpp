@@ -19,7 +19,8 @@ struct setting {
 /// Every schedule of `fixed` with every M that may be tried: those of the request, else powers of two up to 1024. A
 /// micro-batch is never smaller than half of the least measured size, unless asked for: the profile says nothing about
 /// it. The pipedream family has M = 1, and is left out where the request has others only. For data-parallel M counts
-/// micro-batches of one replica.
+/// micro-batches of one replica. pipedream is there twice, without an update lag and with one of 1 on replicated
+/// stages, unless the lag is pinned.
 std::vector<setting> settings_of(const profile& p, const plan_request& request, const pins& fixed);
 
 /// Powers of two, at most 1024, into which a batch may be split so that no micro-batch is smaller than half of the

@@ -101,6 +101,7 @@ plan plan_of(const exploration& e, const candidate& what, const std::string& sch
       stage.devices.push_back(e.machines.device_name(device));
     stage.in_flight = credits[s];
     stage.recompute = choice.recompute;
+    stage.update_lag = choice.update_lag;
     made.stages.push_back(std::move(stage));
   }
   return made;

@@ -51,6 +51,7 @@ struct plan_summary {
   std::string schedule;
   int microbatches = 1;
   std::vector<std::int64_t> in_flight;
+  std::vector<std::int64_t> update_lag; ///< empty: none
   bool recompute = false;
   double step_seconds = 0;
   double peak_bytes = 0; ///< of the fullest device

@@ -132,6 +132,7 @@ void visit_members(Visitor& v, Value& s) {
   v("schedule", s.schedule, required);
   v("microbatches", s.microbatches, required, range{1, most_microbatches});
   v("in_flight", s.in_flight, left_if_empty, range{1, most_credit});
+  v("update_lag", s.update_lag, left_if_empty, range{0, most_update_lag});
   v("recompute", s.recompute, optional);
   v("step_seconds", s.step_seconds, required);
   v("peak_bytes", s.peak_bytes, required);

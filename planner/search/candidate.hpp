@@ -15,7 +15,8 @@ struct stage_choice {
   int to_state = 0;
   std::vector<int> devices; ///< one per replica, all of one type
   bool recompute = false;
-  std::int64_t in_flight = 1; ///< K_s that memory was charged for
+  std::int64_t in_flight = 1;  ///< K_s that memory was charged for
+  std::int64_t update_lag = 0; ///< d_s
 };
 
 struct candidate {
@@ -55,6 +56,7 @@ struct search_request {
   memory_rule memory;
   bool whole_minibatch_in_flight = false; ///< gpipe: K_s = ceil(M / R_s); else V_s
   bool allow_recompute = false;           ///< where memory asks for it
+  std::int64_t update_lag = 0;            ///< d that replicated stages take where memory allows it
   int stages = 0;                         ///< exactly so many; 0: any
   bool use_all_devices = true;
   estimate errs = estimate::cautious;

@@ -41,13 +41,17 @@ private:
   struct ends { // of one type, by the state that a stage ends at
     range filled;
     std::vector<stage_load> loads;
-    std::vector<std::int64_t> most_plain, most_recomputed; // K that fits
+    std::vector<std::vector<std::int64_t>> most; // K that fits, by the model's options
   };
   template <class Fill>
   static void extend(range& filled, int first, int end, Fill fill);
   ends& loads_of(int type, int first, int end);
   bool costs_alike(std::size_t a, std::size_t b) const;
-  void fill(flat_row& row, const flat_slot& slot, const ring_cost& ring, bool recompute, int first, int end) const;
+  void fill(flat_row& row, const flat_slot& slot, const ring_cost& ring, const stage_options& how, int first,
+            int end) const;
+  static bool may_take(const stage_options& how, const flat_slot& slot);
+  const flat_row& fastest_without_limit(const flat_slot& slot) const;
+  void choose(const flat_slot& slot, std::int64_t in_flight, int first, int end);
   void fill_excess(const flat_slot& slot, std::int64_t in_flight, int first, int end);
 
   const stage_cost& model_;
@@ -56,9 +60,10 @@ private:
   std::vector<std::size_t> order_;
   int state_ = 0;
   std::vector<ends> ends_;      // per type
-  std::size_t filled_slot_ = 0; // plain_ and recomputed_ are of slots that cost like this one
+  std::size_t filled_slot_ = 0; // rows_ are of slots that cost like this one
   range filled_;
-  flat_row plain_, recomputed_, chosen_;
+  std::vector<flat_row> rows_; // by the model's options
+  flat_row chosen_;
 };
 
 } // namespace penstock::planner

@@ -80,7 +80,7 @@ private:
   std::vector<int> sizes_; // devices in a component of each level
   std::vector<bool> is_shared_;
   std::vector<stage_load> loads_;
-  std::vector<std::int64_t> room_, room_recomputing_; // most in flight, by range as loads_; empty: not limited
+  std::vector<std::vector<std::int64_t>> room_; // most in flight, by the model's options and range; empty: not limited
   bool rounds_copies_ = false;
   double limit_ = infinity;
   double caution_ = 1; // memory is charged for so many times the devices that compute's share puts downstream
@@ -100,9 +100,10 @@ hierarchy::hierarchy(const stage_cost& model, std::vector<int> chain) : model_(m
     for (int from = 0; from < to; ++from)
       loads_[at(to) * chain_.size() + at(from)] = model.loads(0).between(chain_[at(from)], chain_[at(to)]);
   if (model.memory_limit(0) > 0)
-    for (const auto& load : loads_) {
-      room_.push_back(model.most_in_flight(load, 0, false));
-      room_recomputing_.push_back(model.request().allow_recompute ? model.most_in_flight(load, 0, true) : 0);
+    for (const auto& how : model.options()) {
+      auto& room = room_.emplace_back();
+      for (const auto& load : loads_)
+        room.push_back(model.most_in_flight(load, 0, how));
     }
   count_surroundings();
 }
@@ -152,13 +153,15 @@ double hierarchy::stage_seconds(int from, int to, int replicas, const ring_cost&
   if (from == 0 && model_.request().use_all_devices &&
       !model_.admits(all, model_.in_flight(all, std::max(0, devices - all))))
     return infinity;
-  bool recompute = false;
-  if (!room_.empty() && k > room_[at(to) * chain_.size() + at(from)]) {
-    if (k > room_recomputing_[at(to) * chain_.size() + at(from)]) return infinity;
-    recompute = true;
+  auto least = infinity;
+  for (std::size_t o = 0; o < model_.options().size(); ++o) {
+    const auto& how = model_.options()[o];
+    if (how.update_lag > 0 && all == 1) continue;
+    if (room_.empty() ? how.recompute : k > room_[o][at(to) * chain_.size() + at(from)]) continue;
+    const auto terms = model_.stage(load, all, how, ring);
+    least = std::min(least, terms.most + terms.tail);
   }
-  const auto terms = model_.stage(load, all, recompute, ring);
-  return around.copies * (terms.most + terms.tail);
+  return around.copies * least;
 }
 
 // What a stage pays for a cut of that level when `senders` of its devices in each copy exchange messages across it: the
@@ -289,7 +292,7 @@ double hierarchy::seconds_of_undivided_parts() {
 
 // Of the whole compute in equal shares, with nothing to communicate.
 double hierarchy::ideal_seconds() const {
-  const auto terms = model_.stage(load_of(0, states() - 1), model_.on().device_count(), false, {});
+  const auto terms = model_.stage(load_of(0, states() - 1), model_.on().device_count(), {}, {});
   return terms.most + terms.tail;
 }
 

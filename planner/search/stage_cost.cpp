@@ -28,6 +28,9 @@ void check(const search_request& r) {
            "1 where an update follows every group of minibatches");
   if (!std::isfinite(r.samples) || !(r.samples > 0))
     refuse("a micro-batch's number of samples", std::to_string(r.samples), "a number above 0");
+  if (r.update_lag < 0 || (r.update_lag > 0 && r.charge != update_charge::every_group))
+    refuse("the update lag", std::to_string(r.update_lag),
+           r.update_lag < 0 ? "at least 0" : "0 where no update follows every group of minibatches");
   if (r.stages < 0) refuse("the number of stages", std::to_string(r.stages), "at least 0");
   const auto& m = r.memory;
   if (m.optimizer_copies < 0 || m.gradient_sets < 0 || m.versions < 1)
@@ -57,6 +60,11 @@ stage_cost::stage_cost(const profile& p, const layer_graph& graph, const cluster
     loads_.emplace_back(type.own_profile ? *type.own_profile : p, graph, request.samples, type.threads,
                         type.own_profile ? 1 : type.speed);
   }
+  if (request.update_lag > 0) options_.push_back({.update_lag = request.update_lag});
+  options_.emplace_back();
+  if (request.allow_recompute)
+    for (std::size_t i = 0, plain = options_.size(); i < plain; ++i)
+      options_.push_back({.update_lag = options_[i].update_lag, .recompute = true});
   int size = 1;
   for (const auto& level : c.levels) {
     level_sizes_.push_back(size *= level.group);
@@ -87,29 +95,30 @@ bool stage_cost::admits(int replicas, std::int64_t in_flight) const {
   return request_.charge != update_charge::every_minibatch || (in_flight - 1) * replicas <= request_.microbatches;
 }
 
-stage_cost::memory_line stage_cost::memory_of(const stage_load& load, bool recompute) const {
+stage_cost::memory_line stage_cost::memory_of(const stage_load& load, const stage_options& how) const {
   const auto& rule = request_.memory;
   const bool is_cautious = request_.errs == estimate::cautious;
   memory_line line;
   line.fixed = load.weight_bytes * (rule.optimizer_copies + (is_cautious ? rule.gradient_sets : 1));
+  line.fixed += static_cast<double>(how.update_lag) * load.weight_bytes * (is_cautious ? 2 : 1);
   if (is_cautious) line.fixed += load.workspace_bytes + load.input_bytes + load.output_bytes;
   (rule.versions_follow_in_flight ? line.each : line.fixed) +=
       load.weight_bytes * (rule.versions_follow_in_flight || !is_cautious ? 1 : rule.versions);
-  if (recompute) line.fixed += load.kept_bytes;
-  line.each += recompute ? load.input_bytes : load.kept_bytes + (holds_copies_ ? load.input_bytes : 0);
+  if (how.recompute) line.fixed += load.kept_bytes;
+  line.each += how.recompute ? load.input_bytes : load.kept_bytes + (holds_copies_ ? load.input_bytes : 0);
   return line;
 }
 
-double stage_cost::memory_bytes(const stage_load& load, std::int64_t in_flight, bool recompute) const {
-  const auto line = memory_of(load, recompute);
+double stage_cost::memory_bytes(const stage_load& load, std::int64_t in_flight, const stage_options& how) const {
+  const auto line = memory_of(load, how);
   return line.fixed + static_cast<double>(in_flight) * line.each;
 }
 
-std::int64_t stage_cost::most_in_flight(const stage_load& load, int type, bool recompute) const {
+std::int64_t stage_cost::most_in_flight(const stage_load& load, int type, const stage_options& how) const {
   constexpr std::int64_t unlimited = std::numeric_limits<std::int32_t>::max();
   const auto limit = memory_limit(type);
   if (limit == 0) return unlimited;
-  const auto line = memory_of(load, recompute);
+  const auto line = memory_of(load, how);
   const auto fits = [&](std::int64_t k) { return line.fixed + static_cast<double>(k) * line.each <= limit; };
   if (!fits(1)) return 0;
   if (fits(unlimited)) return unlimited;
@@ -124,8 +133,8 @@ std::int64_t stage_cost::most_in_flight(const stage_load& load, int type, bool r
 
 double stage_cost::excess_bytes(const stage_load& load, int type, std::int64_t in_flight) const {
   if (memory_limit(type) == 0) return 0;
-  auto bytes = memory_bytes(load, in_flight, false);
-  if (request_.allow_recompute) bytes = std::min(bytes, memory_bytes(load, in_flight, true));
+  auto bytes = memory_bytes(load, in_flight, {});
+  if (request_.allow_recompute) bytes = std::min(bytes, memory_bytes(load, in_flight, {.recompute = true}));
   return std::max(0.0, bytes - memory_limit(type));
 }
 
@@ -199,15 +208,25 @@ link_cost stage_cost::link(const std::vector<int>& from, const std::vector<int>&
   return cost;
 }
 
-cost_terms stage_cost::stage(const stage_load& load, int replicas, bool recompute, const ring_cost& ring) const {
+/// A replica's own messages, which take turns with its all-reduce on one level of links. Of several levels nobody knows
+/// here which ones they use.
+double stage_cost::messages_beside(const stage_load& load, int replicas, const ring_cost& ring) const {
+  if (cluster_.levels.size() > 1 || ring.levels.empty()) return 0;
+  const double share = 2 * (1 - 1.0 / replicas); // of its bytes that a device of a ring sends
+  return (load.input_bytes + load.output_bytes) * ring.levels.front().seconds_per_byte / share;
+}
+
+cost_terms stage_cost::stage(const stage_load& load, int replicas, const stage_options& how,
+                             const ring_cost& ring) const {
   const double of = replicas, batch = request_.microbatches;
   const auto f = load.forward_seconds, u = load.update_seconds;
   const auto accumulations = [&](double share) { return load.accumulate_seconds * (1 - 1 / std::max(1.0, share)); };
-  auto b = load.backward_seconds + (recompute ? f : 0);
+  auto b = load.backward_seconds + (how.recompute ? f : 0);
   const auto a = load.weight_bytes > 0 ? ring.seconds(load.weight_bytes) : 0;
   switch (request_.charge) {
   case update_charge::every_group:
-    return {.most = (f + std::max(b, a) + u) / of};
+    if (how.update_lag == 0) return {.most = (f + std::max(b, a) + u) / of};
+    return {.most = std::max(f + b + u, a + messages_beside(load, replicas, ring)) / of};
   case update_charge::every_minibatch:
     b += accumulations(batch / of);
     return {.most = std::max((f + b) * batch / of + u, a) / batch};
@@ -227,14 +246,21 @@ cost_terms stage_cost::link(const link_cost& link, double bytes) const {
 }
 
 bool stage_cost::decide(const stage_load& load, int type, int replicas, std::int64_t in_flight, const ring_cost& ring,
-                        bool& recompute, cost_terms& terms) const {
-  recompute = false;
-  bool fits = admits(replicas, in_flight);
-  if (fits && in_flight > most_in_flight(load, type, false)) {
-    fits = request_.allow_recompute && in_flight <= most_in_flight(load, type, true);
-    recompute = fits;
+                        stage_options& how, cost_terms& terms) const {
+  how = {}; // where nothing fits
+  terms = stage(load, replicas, how, ring);
+  if (!admits(replicas, in_flight)) return false;
+  const bool is_limited = memory_limit(type) > 0;
+  bool fits = false;
+  for (const auto& option : options_) {
+    if (option.update_lag > 0 && replicas == 1) continue;
+    if (is_limited && in_flight > most_in_flight(load, type, option)) continue;
+    const auto here = stage(load, replicas, option, ring);
+    if (fits && here.seconds() >= terms.seconds()) continue;
+    how = option;
+    terms = here;
+    fits = true;
   }
-  terms = stage(load, replicas, recompute, ring);
   return fits;
 }
 
@@ -249,7 +275,10 @@ bool stage_cost::complete(candidate& c) const {
     const auto load = loads(type).between(stage_s.from_state, stage_s.to_state);
     stage_s.in_flight = in_flight(replicas, downstream);
     cost_terms terms;
-    fits = decide(load, type, replicas, stage_s.in_flight, ring(stage_s.devices), stage_s.recompute, terms) && fits;
+    stage_options how;
+    fits = decide(load, type, replicas, stage_s.in_flight, ring(stage_s.devices), how, terms) && fits;
+    stage_s.recompute = how.recompute;
+    stage_s.update_lag = how.update_lag;
     total = total + terms;
     if (s + 1 < c.stages.size())
       total = total + link(link(stage_s.devices, c.stages[s + 1].devices), loads(0).crossing_bytes(stage_s.to_state));

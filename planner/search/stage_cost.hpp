@@ -32,6 +32,12 @@ struct ring_cost {
   friend bool operator==(const ring_cost&, const ring_cost&) = default;
 };
 
+/// What a stage may do beside its layers and replicas.
+struct stage_options {
+  std::int64_t update_lag = 0;
+  bool recompute = false;
+};
+
 /// Between two neighbouring stages whose micro-batches are dealt in turn (DESIGN section 2 rule 3).
 struct link_cost {
   double latency_s = 0;        ///< of the slowest pair of devices that exchange messages
@@ -46,7 +52,9 @@ struct link_cost {
 ///
 /// - every_group (PipeDream, SOSP'19 section 3.1, its max form where it holds): (f + max(b, a) + u) / R. The all-reduce
 ///   hides behind the backward that feeds it alone: the next forward in the list reads what the update writes, for any
-///   K.
+///   K. With an update lag it hides behind the next minibatches: max(f + b + u, a + messages) / R, for on one level of
+///   links a device's all-reduce and its messages (what comes in and what goes out, each way) take turns. A replicated
+///   stage takes the request's lag where that fits.
 /// - every_minibatch (2BW, ICML'21, its pipelined time): max(c M / R + u, a) / M.
 /// - flush (BaPipe's T for 1F1B, made exact for one stage of R replicas): the sum of c over the stages and of both
 ///   transfers over the links, + the largest of (ceil(M / R) - 1) c and (M - 1) x a link's period, + the largest of
@@ -61,7 +69,8 @@ struct link_cost {
 ///
 /// Memory of a replica: weights x (versions + gradient sets + optimizer copies) + K x kept + workspace + one input and
 /// one output in transit, + K x input where the receiver holds copies (some level is not by_reference). With
-/// recomputation K x input + one kept set instead. Versions are K where they follow it. K = V_s, or ceil(M / R) for
+/// recomputation K x input + one kept set instead. An update lag holds so many versions and gradient sets more (in the
+/// hopeful estimate so many of one of the two). Versions are K where they follow it. K = V_s, or ceil(M / R) for
 /// schedules that hold a whole minibatch, never more than ceil(M / R) with flush. A stage recomputes only where the
 /// request allows it and it does not fit otherwise.
 ///
@@ -84,23 +93,27 @@ public:
   std::int64_t in_flight(int replicas, int downstream) const;
   /// False where the runtime would refuse: 2bw needs M >= (K_s - 1) R_s.
   bool admits(int replicas, std::int64_t in_flight) const;
-  double memory_bytes(const stage_load& load, std::int64_t in_flight, bool recompute) const;
+  double memory_bytes(const stage_load& load, std::int64_t in_flight, const stage_options& how) const;
   /// The largest K that fits on a device of the type, 0 if none; very large where memory is not limited.
-  std::int64_t most_in_flight(const stage_load& load, int type, bool recompute) const;
+  std::int64_t most_in_flight(const stage_load& load, int type, const stage_options& how) const;
+  /// All that the request allows. A lag comes first: it costs no time, and replicas that need not wait for one another
+  /// gain more from it than this model knows.
+  const std::vector<stage_options>& options() const { return options_; }
 
   /// By how much the stage misses a device's memory, recomputation used where allowed; 0 where it fits.
   double excess_bytes(const stage_load& load, int type, std::int64_t in_flight) const;
 
   ring_cost ring(const std::vector<int>& devices) const;
   link_cost link(const std::vector<int>& from, const std::vector<int>& to) const;
-  cost_terms stage(const stage_load& load, int replicas, bool recompute, const ring_cost& ring) const;
+  cost_terms stage(const stage_load& load, int replicas, const stage_options& how, const ring_cost& ring) const;
   cost_terms link(const link_cost& link, double bytes) const;
 
-  /// A stage on replicas of a type: recomputation decided, terms filled in; false where it does not fit.
+  /// A stage on replicas of a type: its options decided (the fastest that fit; of equals the first of options()), terms
+  /// filled in; false where none fits.
   bool decide(const stage_load& load, int type, int replicas, std::int64_t in_flight, const ring_cost& ring,
-              bool& recompute, cost_terms& terms) const;
+              stage_options& how, cost_terms& terms) const;
 
-  /// Fills in K, recomputation and seconds of a candidate whose states and devices are given. False, and seconds
+  /// Fills in K, lag, recomputation and seconds of a candidate whose states and devices are given. False, and seconds
   /// infinite, where it does not fit or would be refused.
   bool complete(candidate& c) const;
   /// Of its fullest device.
@@ -114,7 +127,8 @@ private:
   };
   /// How many directions of a link add up.
   int turns(const link_level& level) const;
-  memory_line memory_of(const stage_load& load, bool recompute) const;
+  double messages_beside(const stage_load& load, int replicas, const ring_cost& ring) const;
+  memory_line memory_of(const stage_load& load, const stage_options& how) const;
   int level_between(int a, int b) const;
 
   const layer_graph& graph_;
@@ -124,6 +138,7 @@ private:
   std::vector<int> level_sizes_;   // devices in one component
   std::vector<cluster> one_level_; // each with all other levels free of cost
   bool holds_copies_ = false;
+  std::vector<stage_options> options_;
 };
 
 } // namespace penstock::planner

@@ -87,7 +87,7 @@ private:
         const auto load = model_.loads(0).between(chain_[at(from)], chain_[at(to)]);
         // Only more of it from here on.
         if (compute_seconds(load, recompute_, 1) >= best) break;
-        if (k_s > model_.most_in_flight(load, 0, recompute_)) continue;
+        if (k_s > model_.most_in_flight(load, 0, {.recompute = recompute_})) continue;
         const auto communication = (from > 0 ? before * load.input_bytes : 0) + after * load.output_bytes;
         const auto here = std::max(rest, stage_seconds(model_, load, width_, recompute_, ring, communication));
         if (here < best) {
@@ -112,7 +112,8 @@ double model_seconds(const stage_cost& model, const candidate& c) {
   for (std::size_t s = 0; s < c.stages.size(); ++s) {
     const auto& here = c.stages[s];
     const auto load = model.loads(0).between(here.from_state, here.to_state);
-    total = total + model.stage(load, static_cast<int>(here.devices.size()), here.recompute, model.ring(here.devices));
+    total = total + model.stage(load, static_cast<int>(here.devices.size()), {.recompute = here.recompute},
+                                model.ring(here.devices));
     if (s + 1 < c.stages.size())
       total = total + model.link(model.link(here.devices, c.stages[s + 1].devices), load.output_bytes);
   }

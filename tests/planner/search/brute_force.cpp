@@ -108,6 +108,7 @@ search_request random_request(dice& d, int devices) {
   r.allow_recompute = d.happens(0.5);
   r.use_all_devices = d.happens(0.6);
   if (d.happens(0.3)) r.stages = d.whole(1, std::max(1, devices));
+  if (r.charge == update_charge::every_group && d.happens(0.5)) r.update_lag = 1;
   return r;
 }
 

@@ -33,7 +33,7 @@ void expect_sound(const std::vector<candidate>& found, const stage_cost& model) 
     EXPECT_TRUE(shapes.insert(shape_of(c)).second) << "the same partition twice";
     auto again = c;
     for (auto& s : again.stages)
-      s.in_flight = 0, s.recompute = false;
+      s.in_flight = 0, s.recompute = false, s.update_lag = 0;
     EXPECT_TRUE(model.complete(again));
     EXPECT_EQ(again.seconds, c.seconds);
     EXPECT_EQ(c.stages.front().from_state, 0);
@@ -45,6 +45,7 @@ void expect_sound(const std::vector<candidate>& found, const stage_cost& model) 
     for (std::size_t s = 0; s < c.stages.size(); ++s) {
       EXPECT_EQ(c.stages[s].in_flight, again.stages[s].in_flight);
       EXPECT_EQ(c.stages[s].recompute, again.stages[s].recompute);
+      EXPECT_EQ(c.stages[s].update_lag, again.stages[s].update_lag);
     }
   }
   EXPECT_TRUE(

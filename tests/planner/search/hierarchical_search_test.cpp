@@ -115,7 +115,7 @@ TEST(HierarchicalSearch, WhatItReturnsIsCompleteFitsAndComesBestFirst) {
     const stage_cost unlimited(i.model, graph, i.on, i.request);
     const double share[] = {0.4, 0.7, 1, 2};
     i.on.devices[0].memory_bytes =
-        share[seed / 3 % 4] * unlimited.memory_bytes(unlimited.loads(0).between(0, graph.states() - 1), 1, false);
+        share[seed / 3 % 4] * unlimited.memory_bytes(unlimited.loads(0).between(0, graph.states() - 1), 1, {});
     const stage_cost model(i.model, graph, i.on, i.request);
     const auto found = search_hierarchical(model);
     const auto least = least_seconds(model);

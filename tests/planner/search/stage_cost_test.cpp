@@ -153,7 +153,7 @@ TEST(StageCost, AddsUpTheMemoryOfAReplica) {
   search_request request{.memory = {.optimizer_copies = 2, .gradient_sets = 1}};
   const auto bytes = [&](int from, int to, std::int64_t k, bool recompute) {
     const stage_cost model(p, graph, on, request);
-    return model.memory_bytes(model.loads(0).between(from, to), k, recompute);
+    return model.memory_bytes(model.loads(0).between(from, to), k, {.recompute = recompute});
   };
   // Weights 12 x (2 versions + 1 + 2), kept 2 x 10, workspace 3, output 6; the model's input is nobody's.
   EXPECT_EQ(bytes(0, 1, 2, false), 12 * 5 + 20 + 3 + 6);
@@ -194,7 +194,7 @@ TEST(StageCost, RecomputesOnlyWhereMemoryAsks) {
   const stage_cost model(p, graph, on, request);
   request.allow_recompute = true;
   EXPECT_EQ(model.excess_bytes(complete(65, true)), 2);
-  EXPECT_EQ(model.most_in_flight(model.loads(0).between(1, 2), 0, false), 2); // 5 + 6 + 2 x 26 = 63
+  EXPECT_EQ(model.most_in_flight(model.loads(0).between(1, 2), 0, {}), 2); // 5 + 6 + 2 x 26 = 63
 }
 
 TEST(StageCost, KnowsTheLargestCreditThatFitsExactly) {
@@ -207,12 +207,12 @@ TEST(StageCost, KnowsTheLargestCreditThatFitsExactly) {
     const auto limit = model.memory_limit(0);
     if (limit == 0) continue;
     for (const bool recompute : {false, true}) {
-      const auto most = model.most_in_flight(load, 0, recompute);
+      const auto most = model.most_in_flight(load, 0, {.recompute = recompute});
       if (most > 0) {
-        EXPECT_LE(model.memory_bytes(load, most, recompute), limit);
+        EXPECT_LE(model.memory_bytes(load, most, {.recompute = recompute}), limit);
       }
       if (most < 1'000'000) {
-        EXPECT_GT(model.memory_bytes(load, most + 1, recompute), limit);
+        EXPECT_GT(model.memory_bytes(load, most + 1, {.recompute = recompute}), limit);
       }
     }
   }

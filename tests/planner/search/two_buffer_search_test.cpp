@@ -59,8 +59,8 @@ TEST(TwoBufferSearch, RecomputesEverywhereOnlyWhereNothingFitsWithout) {
   // Both partitions, each stage at its in-flight count of 2 and 1: what the better of them needs.
   const auto needs = [&](bool recompute) {
     const auto of = [&](int cut) {
-      return std::max(model.memory_bytes(model.loads(0).between(0, cut), 2, recompute),
-                      model.memory_bytes(model.loads(0).between(cut, 3), 1, recompute));
+      return std::max(model.memory_bytes(model.loads(0).between(0, cut), 2, {.recompute = recompute}),
+                      model.memory_bytes(model.loads(0).between(cut, 3), 1, {.recompute = recompute}));
     };
     return std::min(of(1), of(2));
   };
@@ -116,7 +116,7 @@ std::map<shape, double> least_of_every_shape(const stage_cost& model) {
           for (int to = at + 1; to <= last && left > 0; ++to) {
             const auto k = model.in_flight(width, width * (left - 1));
             const auto load = model.loads(0).between(at, to);
-            if (!model.admits(width, k) || k > model.most_in_flight(load, 0, recompute)) continue;
+            if (!model.admits(width, k) || k > model.most_in_flight(load, 0, {.recompute = recompute})) continue;
             auto more = c;
             more.stages.push_back({at, to, std::vector<int>(static_cast<std::size_t>(width)), recompute, k});
             std::iota(more.stages.back().devices.begin(), more.stages.back().devices.end(), n - left * width);
