@@ -118,15 +118,15 @@ struct machine_run : simulation {
 ///   level one in each of its components towards higher device numbers and one towards lower. Where a level is half
 ///   duplex the two directions have one channel together.
 /// - An update waits until every replica of the stage has reached it in its list (with an update lag: has ended the
-/// last
-///   backward that adds to it), and for the all-reduce. Replicas go on meanwhile with what does not need the new
+///   last backward that adds to it), and for the all-reduce. Replicas go on meanwhile with what does not need the new
 ///   version.
-/// - An all-reduce among m devices holds all their channels for 2 (m - 1) / m x bytes / bandwidth (twice that where a
-///   level is half duplex; times the members in a component where it is shared), at the slowest level the replicas
-///   span, and takes 2 (m - 1) latencies more. It goes in `all_reduce_buckets` equal buckets, between which other
-///   messages find room. Where it overlaps, the buckets become ready evenly over the last backward of the update (the
-///   replicas' latest begin and end), so it ends no earlier than that plus one bucket. Each replica then updates its
-///   own weights.
+/// - An all-reduce among m devices holds the channels out of each and into the next for 2 (m - 1) / m x bytes /
+///   bandwidth, each such pair by itself (twice that where a level is half duplex; times the members in a component
+///   where it is shared), at the slowest level the replicas span, and takes 2 (m - 1) latencies more. It goes in
+///   `all_reduce_buckets` equal buckets, between which other messages find room; among more than 16 devices all wait
+///   for the slowest pair at every bucket. Where it overlaps, the buckets become ready evenly over the last backward of
+///   the update (the replicas' latest begin and end), so it ends no earlier than that plus one bucket. Each replica
+///   then updates its own weights.
 /// - Replicas joined by reference are workers of one process: their gradients are summed on the first one's device
 ///   ((m - 1) x bytes / bandwidth) once all have reached the update, and one update there serves them all.
 ///

@@ -2,6 +2,8 @@
 #include "planner/machine_links.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <set>
 
 namespace penstock::planner {
 
@@ -49,17 +51,22 @@ machine_links::passage machine_links::send(int from, int to, double bytes, doubl
   return {begin, begin + held + l.link.latency_s};
 }
 
-std::vector<double*> machine_links::ring_channels(level_state& l, const std::vector<int>& devices) {
-  std::vector<double*> channels;
+std::vector<std::pair<double*, double*>> machine_links::ring_flows(level_state& l, const std::vector<int>& devices) {
+  std::vector<std::pair<double*, double*>> flows;
+  std::set<double*> shared;
   for (std::size_t i = 0; i < devices.size(); ++i) {
+    const auto next = devices[(i + 1) % devices.size()];
     if (l.link.point_to_point && !l.link.shared) {
-      channels.push_back(&wire(l, devices[i], devices[(i + 1) % devices.size()]));
-      continue;
+      auto& both = wire(l, devices[i], next);
+      flows.emplace_back(&both, &both);
+    } else if (!l.link.shared && !l.link.half_duplex) {
+      flows.emplace_back(&channel(l, devices[i], true), &channel(l, next, false));
+    } else { // what one sends another receives on the same channel, which is held once for both
+      for (const bool outward : {true, false})
+        if (auto* one = &channel(l, devices[i], outward); shared.insert(one).second) flows.emplace_back(one, one);
     }
-    channels.push_back(&channel(l, devices[i], true));
-    channels.push_back(&channel(l, devices[i], false));
   }
-  return channels;
+  return flows;
 }
 
 double machine_links::reduce_seconds_per_byte(const level_state& l, const std::vector<int>& devices) {
@@ -82,7 +89,10 @@ machine_links::group_route machine_links::route_among(const std::vector<int>& al
   devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
   group_route route;
   route.members = static_cast<int>(devices.size());
-  if (devices.size() < 2 || levels_.empty()) return route;
+  if (devices.size() < 2 || levels_.empty()) {
+    route.flows.resize(1); // of none, which takes no time
+    return route;
+  }
   std::vector<bool> spanned(levels_.size());
   for (std::size_t i = 1; i < devices.size(); ++i) // sorted, so neighbours meet on every level that any two meet on
     spanned[static_cast<std::size_t>(level_between(devices[i - 1], devices[i]))] = true;
@@ -103,18 +113,27 @@ machine_links::group_route machine_links::route_among(const std::vector<int>& al
     route.seconds_per_byte = per_byte;
     route.latency = latency;
   }
-  route.channels = ring_channels(*slowest, devices);
+  // Of many members all wait for the slowest at every bucket, which costs fewer events.
+  constexpr std::size_t few = 16;
+  for (auto& flow : ring_flows(*slowest, devices))
+    if (devices.size() <= few || route.flows.empty())
+      route.flows.push_back({flow});
+    else
+      route.flows.front().push_back(flow);
   return route;
 }
 
-machine_links::passage machine_links::reduce(const group_route& route, double bytes, double ready) {
-  auto begin = ready;
-  for (const auto* free_at : route.channels)
-    begin = std::max(begin, *free_at);
-  const auto end = begin + bytes * route.seconds_per_byte;
-  for (auto* free_at : route.channels)
-    *free_at = end;
-  return {begin, end};
+machine_links::passage machine_links::reduce(const group_route& route, std::size_t list, double bytes, double ready) {
+  const auto held = bytes * route.seconds_per_byte;
+  if (route.flows[list].empty()) return {ready, ready};
+  passage all{std::numeric_limits<double>::infinity(), ready};
+  for (const auto& [from, to] : route.flows[list]) {
+    const auto begin = std::max({ready, *from, *to});
+    *from = *to = begin + held;
+    all.begin = std::min(all.begin, begin);
+    all.arrival = std::max(all.arrival, begin + held);
+  }
+  return all;
 }
 
 } // namespace penstock::planner

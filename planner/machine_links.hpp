@@ -31,11 +31,13 @@ public:
     double sum_per_byte = 0;     ///< of one device that sums all the others' bytes
     double latency = 0;          ///< of the whole all-reduce
     bool by_reference = false;   ///< all in one process
-    std::vector<double*> channels;
+    /// Channels out of one member and into the next. Flows of one list go bucket by bucket together.
+    std::vector<std::vector<std::pair<double*, double*>>> flows;
   };
   group_route route_among(const std::vector<int>& devices, double bytes);
-  /// Takes all channels of the route for `bytes`, a part of what is reduced; the arrival leaves the latency out.
-  static passage reduce(const group_route& route, double bytes, double ready);
+  /// Every flow of a list takes its channels for `bytes`, a part of what is reduced; the arrival, of the last one,
+  /// leaves the latency out.
+  static passage reduce(const group_route& route, std::size_t list, double bytes, double ready);
 
 private:
   struct level_state {
@@ -47,7 +49,7 @@ private:
   const level_state& at(int l) const { return levels_[static_cast<std::size_t>(l)]; }
   static double& channel(level_state& l, int device, bool outward);
   static double& wire(level_state& l, int from, int to);
-  static std::vector<double*> ring_channels(level_state& l, const std::vector<int>& devices);
+  static std::vector<std::pair<double*, double*>> ring_flows(level_state& l, const std::vector<int>& devices);
   static double reduce_seconds_per_byte(const level_state& l, const std::vector<int>& devices);
 
   std::vector<level_state> levels_;

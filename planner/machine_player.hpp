@@ -33,7 +33,7 @@ private:
     double time = 0;
     std::int64_t order = 0; // of making, so that equal times keep it
     action about;           // of an all-reduce: any action that belongs to its update
-    std::int32_t lane = 0;  // that did `about`
+    std::int32_t lane = 0;  // that did `about`; of an all-reduce's buckets: the list of flows
     happening what = happening::action_ends;
     bool operator>(const event& other) const { return time != other.time ? time > other.time : order > other.order; }
   };
@@ -72,10 +72,11 @@ private:
   struct update_state {
     int joined = 0; // replicas whose last backward has begun, or who have none
     int reached = 0;
-    int buckets = 0; // of the all-reduce, sent
+    std::vector<int> buckets; // of the all-reduce, sent by each list of its flows
+    std::size_t sent = 0;     // lists that have sent all of theirs
     bool is_reduced = false;
     double first_ready = 0, last_ready = 0; // when its buckets become ready
-    double begin = 0;                       // of the all-reduce
+    double begin = 0, end = 0;              // of the all-reduce, as far as it is known
   };
   struct stage_state {
     int first_lane = 0;
@@ -117,8 +118,9 @@ private:
 
   void join_update(int lane, const action& a, double begin, double end);
   void reach_update(int lane, const action& a);
-  void plan_bucket(int lane, const action& a);
-  void send_bucket(int lane, const action& a);
+  void begin_all_reduce(const action& a);
+  void plan_bucket(int list, const action& a);
+  void send_bucket(int list, const action& a);
   void end_all_reduce(const action& a);
   void add_all_reduce(int stage, std::size_t group, double begin, double end);
   void queue_updates(int stage);

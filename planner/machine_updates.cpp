@@ -18,7 +18,7 @@ void machine_player::join_update(int lane, const action& a, double begin, double
   u.first_ready = std::max(u.first_ready, begin);
   u.last_ready = std::max(u.last_ready, end);
   if (++u.joined == st.replicas && st.reduces && !st.updates_once && costs_of(stage).all_reduce_overlaps)
-    plan_bucket(lane, a);
+    begin_all_reduce(a);
 }
 
 void machine_player::reach_update(int lane, const action& a) {
@@ -32,7 +32,7 @@ void machine_player::reach_update(int lane, const action& a) {
       u.is_reduced = true;
     } else if (!costs_of(stage).all_reduce_overlaps) {
       u.first_ready = u.last_ready = now_;
-      plan_bucket(lane, a);
+      begin_all_reduce(a);
     }
   }
   queue_updates(stage);
@@ -40,22 +40,32 @@ void machine_player::reach_update(int lane, const action& a) {
 
 // -- the all-reduce -----------------------------------------------------------------
 
-void machine_player::plan_bucket(int lane, const action& a) {
-  const auto& u = state_of_update(a);
-  const auto ready = u.first_ready + (u.last_ready - u.first_ready) * (u.buckets + 1) / all_reduce_buckets;
-  schedule_event(std::max(now_, ready), happening::bucket_is_ready, lane, a);
+void machine_player::begin_all_reduce(const action& a) {
+  auto& u = state_of_update(a);
+  u.buckets.resize(stage_of(a.stage).route.flows.size());
+  for (std::size_t list = 0; list < u.buckets.size(); ++list)
+    plan_bucket(static_cast<int>(list), a);
 }
 
-void machine_player::send_bucket(int lane, const action& a) {
+void machine_player::plan_bucket(int list, const action& a) {
+  const auto& u = state_of_update(a);
+  const auto next = u.buckets[static_cast<std::size_t>(list)] + 1;
+  const auto ready = u.first_ready + (u.last_ready - u.first_ready) * next / all_reduce_buckets;
+  schedule_event(std::max(now_, ready), happening::bucket_is_ready, list, a);
+}
+
+void machine_player::send_bucket(int list, const action& a) {
   const auto stage = a.stage;
   auto& u = state_of_update(a);
   const auto& route = stage_of(stage).route;
-  const auto way = machine_links::reduce(route, costs_of(stage).all_reduce_bytes / all_reduce_buckets, now_);
-  if (u.buckets == 0) u.begin = way.begin;
-  if (++u.buckets == all_reduce_buckets)
-    schedule_event(way.arrival + route.latency, happening::all_reduce_ends, lane, a);
-  else
-    schedule_event(way.arrival, happening::bucket_is_sent, lane, a);
+  const auto which = static_cast<std::size_t>(list);
+  const auto way = machine_links::reduce(route, which, costs_of(stage).all_reduce_bytes / all_reduce_buckets, now_);
+  u.begin = u.end == 0 ? way.begin : std::min(u.begin, way.begin);
+  u.end = std::max(u.end, way.arrival);
+  if (++u.buckets[which] < all_reduce_buckets)
+    schedule_event(way.arrival, happening::bucket_is_sent, list, a);
+  else if (++u.sent == u.buckets.size())
+    schedule_event(u.end + route.latency, happening::all_reduce_ends, list, a);
 }
 
 void machine_player::end_all_reduce(const action& a) {

@@ -272,10 +272,10 @@ TEST(RanksOptions, DrainsAtAnyMomentTrainEverySampleOnce) {
 }
 
 TEST(RanksOptions, DrainsAtAnyMomentCutOffUpdatesOfAnySchedule) {
-  for (const auto& [schedule, replicas, microbatches, chunks] :
+  for (const auto& [schedule, replicas, microbatches, chunks, update_lag] :
        {setting{"pipedream", {3, 1}}, setting{"pipedream", {2, 1, 2}}, setting{"2bw", {2, 1}, 2},
-        setting{"pipedream-vertical-sync", {2, 2}}, setting{"gpipe", {1, 2}, 4}, setting{"data-parallel", {3}},
-        setting{"interleaved", {2, 2}, 3, 2}})
+        setting{"pipedream", {3, 1}, 0, 0, {1}}, setting{"pipedream-vertical-sync", {2, 2}},
+        setting{"gpipe", {1, 2}, 4}, setting{"data-parallel", {3}}, setting{"interleaved", {2, 2}, 3, 2}})
     for (const std::uint64_t every : {1, 5, 9, 14, 20}) {
       const testing_support::temporary_folder folder;
       auto o = tiny_options();
@@ -283,6 +283,7 @@ TEST(RanksOptions, DrainsAtAnyMomentCutOffUpdatesOfAnySchedule) {
       o.replicas = replicas;
       o.microbatches = microbatches;
       o.chunks = chunks;
+      o.update_lag = update_lag;
       o.checkpoint = folder / "c";
       const auto ranks = std::min(4, std::accumulate(replicas.begin(), replicas.end(), 0));
       const auto drained = train_with_wishes(o, ranks, every);

@@ -75,6 +75,7 @@ TEST(ZeroBubble, PassesTheCheckerWithAnyReplicasCreditsAndMicrobatches) {
     auto r = random_request(d);
     r.name = d.coin() ? "zb-h1" : "zb-h2";
     r.chunks = 1;
+    r.update_lag = {};
     r.microbatches = d.between(0, 9);
     const auto s = resolve_schedule(r);
     EXPECT_EQ(check_schedule(s).value_or(""), "") << show(r);

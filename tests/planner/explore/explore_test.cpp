@@ -365,6 +365,28 @@ TEST(ExplorePublished, Vgg16OnTwoLevelsRanksFlatPlansBesideHierarchicalOnes) {
   }
 }
 
+TEST(UpdateLag, IsPlannedWhereReplicasWaitForTheirAllReduce) {
+  const auto p = published_profile("alexnet", 1);
+  const auto c = flat_cluster(4, 1e9, 20e-6);
+  const auto best = make_plan(p, c, {});
+  EXPECT_GE(best.predicted->speedup_over_one_device, 3.2);
+  EXPECT_EQ(best.stages.front().replicas, 3);
+  EXPECT_EQ(best.stages.front().update_lag, 1);
+  EXPECT_EQ(best.stages.back().update_lag, 0) << "it has one replica";
+  EXPECT_EQ(best.considered.front().update_lag, (std::vector<std::int64_t>{1, 0}));
+  const auto pinned = make_plan(p, c, {.update_lag = "0"});
+  for (const auto& stage : pinned.stages)
+    EXPECT_EQ(stage.update_lag, 0);
+  EXPECT_LT(pinned.predicted->speedup_over_one_device, 2.9);
+  EXPECT_EQ(refusal_of([&] { make_plan(p, c, {.schedules = {"1f1b"}, .update_lag = "1"}); }),
+            "update-lag: no schedule that may be tried has one, wanted pipedream among them");
+}
+
+TEST(UpdateLag, IsLeftOutWhereItGainsNothing) {
+  for (const auto& stage : make_plan(published_profile("resnet50", 1), flat_cluster(16, 1e12), {}).stages)
+    EXPECT_EQ(stage.update_lag, 0);
+}
+
 TEST(ExplorePublished, Resnet50OnAFastLinkIsDataParallel) {
   const auto best = make_plan(published_profile("resnet50", 1), flat_cluster(16, 1e10), {});
   EXPECT_EQ(best.stages.size(), 1U);
