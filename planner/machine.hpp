@@ -123,7 +123,7 @@ struct machine_run : simulation {
 /// - An all-reduce among m devices holds the channels out of each and into the next for 2 (m - 1) / m x bytes /
 ///   bandwidth, each such pair by itself (twice that where a level is half duplex; times the members in a component
 ///   where it is shared), at the slowest level the replicas span, and takes 2 (m - 1) latencies more. It goes in
-///   `all_reduce_buckets` equal buckets, between which other messages find room; among more than 16 devices all wait
+///   `all_reduce_buckets` equal buckets, between which other messages find room; among more than 4 devices all wait
 ///   for the slowest pair at every bucket. Where it overlaps, the buckets become ready evenly over the last backward of
 ///   the update (the replicas' latest begin and end), so it ends no earlier than that plus one bucket. Each replica
 ///   then updates its own weights.

@@ -114,7 +114,7 @@ machine_links::group_route machine_links::route_among(const std::vector<int>& al
     route.latency = latency;
   }
   // Of many members all wait for the slowest at every bucket, which costs fewer events.
-  constexpr std::size_t few = 16;
+  constexpr std::size_t few = 4;
   for (auto& flow : ring_flows(*slowest, devices))
     if (devices.size() <= few || route.flows.empty())
       route.flows.push_back({flow});
