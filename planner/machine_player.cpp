@@ -146,7 +146,7 @@ void machine_player::try_lane(int lane) {
     if (!next) return;
     if (next->kind == action_kind::update) {
       state_.start(lane, *next);
-      if (!gives_early(*next) || !state.shares[group_of(*next)].is_begun) reach_update(lane, *next);
+      if (!gives_early(*next) || !own_of(next->stage, lane).shares[group_of(*next)].is_begun) reach_update(lane, *next);
       continue;
     }
     auto& device = device_of(state.device);
@@ -229,7 +229,7 @@ void machine_player::finish(int lane, const action& a) {
   if (ends_flight(a.kind)) --own_of(a.stage, lane).in_flight;
   if (makes_weight_gradient(a.kind)) {
     if (a.stage == 0 && --unfinished_[static_cast<std::size_t>(a.minibatch)] == 0) done_.push_back(now_);
-    if (const auto group = group_of(a); gives_early(a) && state.shares[group].backwards_left == 0)
+    if (const auto group = group_of(a); gives_early(a) && own_of(a.stage, lane).shares[group].backwards_left == 0)
       reach_update(lane, update_action(a.stage, static_cast<std::int64_t>(group)));
   }
   if (machine_.blocking_sends && has_receiver(a) && state.device != lane_of(receiver_of(a)).device) {

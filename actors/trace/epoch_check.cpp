@@ -169,13 +169,6 @@ void stage_check::take_backward(const trace_record& r) {
   if (forward->end_ns > r.begin_ns) fail(r, micro_name(header_, r) + " before its forward ended");
   if (makes_input_gradient(r)) --held_;
   const auto listed = versions_.find({r.minibatch - range_.first, r.microbatch});
-  const auto readable = base_ + static_cast<std::int64_t>(update_ends_.size()) - r.version_read + 1;
-  if (header_.stashes_weights && readable > plan().readable_versions)
-    found_.add(r.begin_ns,
-               who(r.replica) + micro_name(header_, r) + " read version " + std::to_string(r.version_read) + " of " +
-                   std::to_string(readable) + " readable ones, the schedule keeps " +
-                   std::to_string(plan().readable_versions),
-               violations::weight::consequence);
   if (header_.stashes_weights && r.version_read != forward->version_read)
     fail(r, micro_name(header_, r) + " read version " + std::to_string(r.version_read) + ", its forward read " +
                 std::to_string(forward->version_read));

@@ -58,7 +58,7 @@ double step_seconds(const stage_cost& model, const candidate& what, const interl
   for (std::size_t s = 0; s < what.stages.size(); ++s) {
     const auto& stage = what.stages[s];
     const auto load = model.loads(0).between(stage.from_state, stage.to_state);
-    const auto seconds = model.stage(load, shape.replicas, stage.recompute, {}).sum;
+    const auto seconds = model.stage(load, shape.replicas, {.recompute = stage.recompute}, {}).sum;
     of_position[s % of_position.size()] += seconds;
     slowest = std::max(slowest, seconds);
   }
