@@ -135,6 +135,7 @@ TEST(TwoBufferSearch, IsTheBestOfAllEqualReplicaPlans) {
     auto i = random_instance(seed, {.layers = 8, .devices = 6, .is_chain = true});
     if (i.on.devices.size() > 1) continue;
     i.request.charge = update_charge::every_minibatch;
+    i.request.update_lag = 0; // of groups of minibatches only
     i.request.microbatches = 1 + static_cast<int>(seed % 12);
     i.request.whole_minibatch_in_flight = false;
     i.request.stages = 0;
