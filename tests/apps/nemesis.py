@@ -58,7 +58,7 @@ class Fault:
 class Run:
     """One launched run of a small network in a folder of its own."""
 
-    def __init__(self, binaries, folder, layout, transport, hosts, changes, resume=False):
+    def __init__(self, binaries, folder, layout, transport, hosts, resume=False, more=()):
         schedule, replicas, self.ranks, microbatches = layout
         self.folder = folder
         self.metrics = os.path.join(folder, "m.jsonl")
@@ -77,8 +77,7 @@ class Run:
             command += ["--microbatches", microbatches]
         if resume:
             command += ["--resume"]
-        if changes:
-            command += plan_changes(folder)
+        command += more
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         start_new_session=True)
 
@@ -184,7 +183,7 @@ def is_zombie(process):
 
 def undisturbed(binaries, layout, transport, hosts, changes):
     folder = tempfile.mkdtemp(prefix="penstock-nemesis-")
-    run = Run(binaries, folder, layout, transport, hosts, changes)
+    run = Run(binaries, folder, layout, transport, hosts, more=plan_changes(folder) if changes else ())
     code, output, errors = run.finish(PATIENCE)
     if code != 0:
         raise Broken(f"an undisturbed run ended with {code}: {errors}{output}")
@@ -215,7 +214,7 @@ def one_fault(binaries, fault, rng, hosts, hashes):
         hashes[layout, changes] = undisturbed(binaries, layout, transport, hosts, changes)
     wanted = hashes[layout, changes]
     folder = tempfile.mkdtemp(prefix="penstock-nemesis-")
-    run = Run(binaries, folder, layout, transport, hosts, changes)
+    run = Run(binaries, folder, layout, transport, hosts, more=plan_changes(folder) if changes else ())
     try:
         in_time = run.wait_for(fault.moment, rng)
         others = [p for p in (run.pid_of(r) for r in range(run.ranks) if r != rank) if p] if in_time else []
@@ -240,7 +239,7 @@ def one_fault(binaries, fault, rng, hosts, hashes):
         raise Broken(f"left behind: {left}")
     if code != 0:
         has_checkpoint = os.path.exists(os.path.join(folder, "c", "latest"))
-        rest = Run(binaries, folder, layout, transport, hosts, changes, resume=has_checkpoint)
+        rest = Run(binaries, folder, layout, transport, hosts, has_checkpoint, plan_changes(folder) if changes else ())
         code, output, errors = rest.finish(PATIENCE)
         if code != 0:
             raise Broken(f"did not resume: {errors}{output}")
