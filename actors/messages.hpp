@@ -1,7 +1,7 @@
 // Messages between stages, as actors take them.
 #pragma once
 
-#include "actors/core/messages.hpp"
+#include "actors/stage/messages.hpp"
 
 #include <caf/allowed_unsafe_message_type.hpp>
 

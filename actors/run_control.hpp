@@ -1,7 +1,7 @@
 // What those who want a run to end, and the run's long parts, tell each other.
 #pragma once
 
-#include "actors/plan_wishes.hpp"
+#include "actors/run/plan_wishes.hpp"
 #include "kernels/check.hpp"
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // What a training run is besides its plan: hyper-parameters, how it is executed, and where its outputs go.
 #pragma once
 
-#include "actors/policy/minibatch_plan.hpp"
+#include "actors/policy/epoch_minibatches.hpp"
 #include "kernels/optimizer.hpp"
 
 #include <cstdint>

@@ -1,18 +1,18 @@
 // The whole run: stretches of training between drains, evaluations, checkpoints, and the summary.
 #include "actors/trainer.hpp"
 
-#include "actors/checkpoint_writer.hpp"
-#include "actors/digest.hpp"
-#include "actors/plan_agenda.hpp"
-#include "actors/plan_preparation.hpp"
+#include "actors/checkpoint/checkpoint_writer.hpp"
+#include "actors/checkpoint/digest.hpp"
+#include "actors/checkpoint/weights_file.hpp"
 #include "actors/policy/settle_plan.hpp"
 #include "actors/ranks/job.hpp"
 #include "actors/ranks/serial_observer.hpp"
 #include "actors/ranks/trace_files.hpp"
-#include "actors/run_plan.hpp"
-#include "actors/step_log.hpp"
-#include "actors/summarise.hpp"
-#include "actors/weights_file.hpp"
+#include "actors/run/plan_agenda.hpp"
+#include "actors/run/plan_preparation.hpp"
+#include "actors/run/resolved_run.hpp"
+#include "actors/run/step_log.hpp"
+#include "actors/run/summarise.hpp"
 #include "kernels/check.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/little_memory.hpp"
@@ -30,7 +30,7 @@ namespace penstock::actors {
 
 namespace {
 
-run_summary describe(const run_plan& plan, const model& net) {
+run_summary describe(const resolved_run& plan, const model& net) {
   run_summary s;
   s.plan = plan.plan;
   s.instruction_set = plan.instruction_set;
@@ -47,7 +47,7 @@ run_summary describe(const run_plan& plan, const model& net) {
   return s;
 }
 
-trace_header header_of(const run_plan& plan, const std::string& model_name) {
+trace_header header_of(const resolved_run& plan, const std::string& model_name) {
   trace_header h;
   h.model = model_name;
   h.plan = *plan.plan;
@@ -60,7 +60,7 @@ trace_header header_of(const run_plan& plan, const std::string& model_name) {
 class training_run {
 public:
   /// `lock`: of the checkpoint folder, where this rank writes one.
-  training_run(run_plan plan, const run_inputs& inputs, run_observer& observer, run_control& control,
+  training_run(resolved_run plan, const run_inputs& inputs, run_observer& observer, run_control& control,
                checkpoint_lock* lock);
   ~training_run();
   training_run(const training_run&) = delete;
@@ -91,7 +91,7 @@ private:
   bool is_first() const { return plan_.rank == 0; }
   checkpoint_position position() const;
 
-  run_plan plan_; // of the plan epoch at hand
+  resolved_run plan_; // of the plan epoch at hand
   const run_inputs& inputs_;
   serial_observer observer_;
   run_control& control_;
@@ -113,7 +113,7 @@ private:
   std::int64_t agreements_ = 0;
 };
 
-training_run::training_run(run_plan plan, const run_inputs& inputs, run_observer& observer, run_control& control,
+training_run::training_run(resolved_run plan, const run_inputs& inputs, run_observer& observer, run_control& control,
                            checkpoint_lock* lock)
     : plan_(std::move(plan)), inputs_(inputs), observer_(observer, plan_.rank != 0), control_(control),
       summary_(describe(plan_, *inputs.net)),
@@ -190,7 +190,7 @@ void training_run::load() {
         for (const auto& [name, t] : stage.tensors)
           require_finite(t, "[checkpoint] " + o.checkpoint.string() + ": tensor " + name);
     take_position(saved.at);
-    load_snapshots(now_->parts(), spread_snapshots(std::move(saved.stages), now_->parts(), transfers_.get(), pool),
+    load_snapshots(now_->built(), spread_snapshots(std::move(saved.stages), now_->built(), transfers_.get(), pool),
                    o.checkpoint);
     observer_.on_note("resumed after step " + std::to_string(done_) + " from " + o.checkpoint.string());
     if (is_first()) name_changes(saved.at);
@@ -199,7 +199,7 @@ void training_run::load() {
     weights_contents given;
     if (is_first()) given = read_weights(inputs_.net, {o.weights, o.weights_prefix, o.allow_partial}, pool);
     if (!given.note.empty()) observer_.on_note(given.note);
-    load_partial(now_->parts(), spread_snapshots({std::move(given.whole)}, now_->parts(), transfers_.get(), pool));
+    load_partial(now_->built(), spread_snapshots({std::move(given.whole)}, now_->built(), transfers_.get(), pool));
   }
 }
 
@@ -315,7 +315,7 @@ void training_run::evaluate() {
   if (inputs_.test == nullptr) return;
   const auto begin = std::chrono::steady_clock::now();
   doing("evaluating", plan_.options.eval_only ? run_part::nothing_to_lose : run_part::evaluating);
-  const auto states = shared_mean_states(now_->parts(), now_->run().collect(copy_of::statistics), transfers_.get());
+  const auto states = shared_mean_states(now_->built(), now_->run().collect(copy_of::statistics), transfers_.get());
   const auto metrics = now_->evaluate(*inputs_.test, plan_.options.eval_batch, states);
   agree();
   if (!metrics) {
@@ -340,7 +340,7 @@ void training_run::checkpoint() {
   if (plan_.options.checkpoint.empty() || plan_.options.eval_only || checkpointed_at_ == done_) return;
   doing("gathering a checkpoint of step " + std::to_string(done_));
   memory_pool pool;
-  auto all = collect_snapshots(now_->parts(), now_->run().collect(copy_of::everything), transfers_.get(), pool);
+  auto all = collect_snapshots(now_->built(), now_->run().collect(copy_of::everything), transfers_.get(), pool);
   checkpointed_at_ = done_;
   if (writer_) writer_->start(std::move(all), position());
 }
@@ -359,12 +359,12 @@ void training_run::finish() {
 // While the owners are still there.
 training_run::results training_run::gather() {
   doing("gathering the weights");
-  report_stages(now_->parts(), now_->run().measure(), inputs_.ranks, summary_.stages);
+  report_stages(now_->built(), now_->run().measure(), inputs_.ranks, summary_.stages);
   results all;
   const auto& o = plan_.options;
-  all.stages = collect_snapshots(now_->parts(), now_->run().collect(copy_of::everything), transfers_.get(), *all.pool);
+  all.stages = collect_snapshots(now_->built(), now_->run().collect(copy_of::everything), transfers_.get(), *all.pool);
   if (!o.save_gradients.empty() && !o.eval_only)
-    all.first_gradients = collect_first_gradients(now_->parts(), now_->run().collect(copy_of::first_gradients),
+    all.first_gradients = collect_first_gradients(now_->built(), now_->run().collect(copy_of::first_gradients),
                                                   transfers_.get(), *all.pool);
   return all;
 }

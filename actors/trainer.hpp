@@ -1,11 +1,11 @@
 // Trains a model as plan and options say: the whole run, from initial weights to the summary.
 #pragma once
 
+#include "actors/checkpoint/training_record.hpp"
 #include "actors/dataset.hpp"
-#include "actors/plan_change.hpp"
+#include "actors/run/plan_change.hpp"
 #include "actors/run_control.hpp"
 #include "actors/run_options.hpp"
-#include "actors/training_record.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/model.hpp"
 #include "planner/plan/execution_plan.hpp"
@@ -57,7 +57,7 @@ struct run_summary {
   std::string weights_sha256;
   std::string state_sha256;
   std::vector<stage_report> stages;
-  std::vector<std::int64_t> drains;      ///< minibatches done at each drain
+  std::vector<std::int64_t> drains;       ///< minibatches done at each drain
   std::vector<taken_change> plan_changes; ///< that took place in this leg; `plan` is the last of them
   std::vector<std::string> changes; ///< what a resumed run does otherwise than the checkpoint's: "--lr 0.1 -> 0.05"
   std::string instruction_set;      ///< what makes bits repeatable, with the plan's threads and the library's version
@@ -81,7 +81,7 @@ public:
   virtual void on_progress(const part_progress&) {}             ///< when a long part begins, and as it goes on
 };
 
-class checkpoint_lock;     // actors/checkpoint_lock.hpp
+class checkpoint_lock;     // actors/checkpoint/checkpoint_lock.hpp
 class layer_actor_factory; // actors/layer_actor.hpp
 struct job;                // actors/ranks/job.hpp
 

@@ -68,14 +68,14 @@ segment::segment(std::shared_ptr<const model> m, int first, int last)
       wants_gradient_[index_of(id)] = wants && is_floating(model_->value(id).spec.type);
     if (first_ <= l && l < last_) {
       add_names(l);
-      steps_.back().needs_backward = wants;
+      calls_.back().needs_backward = wants;
     }
   }
   fuse();
 }
 
 void segment::add_names(int layer) {
-  step s;
+  layer_call s;
   s.first_parameter = parameters_.size();
   s.first_state = states_.size();
   std::size_t index = 0;
@@ -85,7 +85,7 @@ void segment::add_names(int layer) {
     states_.push_back({st.name, layer, st});
   s.parameter_count = parameters_.size() - s.first_parameter;
   s.state_count = states_.size() - s.first_state;
-  steps_.push_back(s);
+  calls_.push_back(s);
 }
 
 // A ReLU is computed within its producer when it is the only reader of it; both must lie in this range, so a cut
@@ -98,13 +98,13 @@ void segment::fuse() {
     if (produced.consumers.size() != 1 || layer.outputs.front() == model_->output()) continue;
     const int reader = produced.consumers.front();
     if (reader >= last_ || !model_->layers()[static_cast<std::size_t>(reader)].op->is_relu()) continue;
-    steps_[static_cast<std::size_t>(l - first_)].fused_relu = reader;
-    steps_[static_cast<std::size_t>(reader - first_)].absorbed = true;
+    calls_[static_cast<std::size_t>(l - first_)].fused_relu = reader;
+    calls_[static_cast<std::size_t>(reader - first_)].absorbed = true;
   }
 }
 
 const std::vector<value_id>& segment::results_of(int layer) const {
-  const int relu = steps_[static_cast<std::size_t>(layer - first_)].fused_relu;
+  const int relu = calls_[static_cast<std::size_t>(layer - first_)].fused_relu;
   return model_->layers()[static_cast<std::size_t>(relu >= 0 ? relu : layer)].outputs;
 }
 
@@ -121,7 +121,7 @@ std::vector<format_ptr> segment::parameter_formats(backend& ops) const {
 std::vector<int> segment::uses() const {
   std::vector<int> left(model_->values().size(), 0);
   for (int l = first_; l < last_; ++l) {
-    if (steps_[static_cast<std::size_t>(l - first_)].absorbed) continue;
+    if (calls_[static_cast<std::size_t>(l - first_)].absorbed) continue;
     for (const auto id : model_->layers()[static_cast<std::size_t>(l)].inputs)
       ++left[index_of(id)];
   }
@@ -131,7 +131,7 @@ std::vector<int> segment::uses() const {
 }
 
 run_context segment::context_for(backend& ops, const segment_call& call, int layer, std::span<tensor> states) const {
-  const auto& s = steps_[static_cast<std::size_t>(layer - first_)];
+  const auto& s = calls_[static_cast<std::size_t>(layer - first_)];
   const auto& name = model_->layers()[static_cast<std::size_t>(layer)].name;
   return run_context{.ops = ops,
                      .mode = call.mode,
@@ -152,9 +152,9 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
   for (std::size_t i = 0; i < inputs.size(); ++i)
     values[index_of(inputs_[i])] = std::move(inputs[i]);
   auto left = uses();
-  if (keep != nullptr) keep->saved.assign(steps_.size(), {});
+  if (keep != nullptr) keep->saved.assign(calls_.size(), {});
   for (int l = first_; l < last_; ++l) {
-    const auto& s = steps_[static_cast<std::size_t>(l - first_)];
+    const auto& s = calls_[static_cast<std::size_t>(l - first_)];
     if (s.absorbed) continue;
     const stopwatch watch;
     const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
@@ -206,7 +206,7 @@ std::vector<tensor> segment::zero_missing(backend& ops, const std::vector<value_
 std::vector<tensor> segment::walk_back(backend& ops, const segment_call& call, layer_pass pass,
                                        std::vector<tensor> output_gradients, segment_activations activations,
                                        const layer_backward& run) const {
-  check(output_gradients.size() == outputs_.size() && activations.saved.size() == steps_.size(),
+  check(output_gradients.size() == outputs_.size() && activations.saved.size() == calls_.size(),
         "a segment's backward with another number of tensors");
   std::vector<tensor> dv(model_->values().size()); // gradient of each value, summed so far
   std::int64_t batch = 0;

@@ -71,13 +71,13 @@ public:
   const std::vector<segment_parameter>& parameters() const { return parameters_; }
   /// Index in parameters() of the first one that belongs to that layer or to a later one.
   std::size_t first_parameter(int layer) const {
-    return steps_.at(static_cast<std::size_t>(layer - first_)).first_parameter;
+    return calls_.at(static_cast<std::size_t>(layer - first_)).first_parameter;
   }
   const std::vector<segment_state>& states() const { return states_; }
   /// The format in which this backend keeps each parameter.
   std::vector<format_ptr> parameter_formats(backend& ops) const;
   /// True for a layer of the range that is computed within the one before it (a fused ReLU).
-  bool is_absorbed(int layer) const { return steps_.at(static_cast<std::size_t>(layer - first_)).absorbed; }
+  bool is_absorbed(int layer) const { return calls_.at(static_cast<std::size_t>(layer - first_)).absorbed; }
   /// True when some layer before the range has parameters, so that input gradients are wanted at all.
   bool wants_gradient(value_id id) const { return wants_gradient_.at(static_cast<std::size_t>(id)); }
 
@@ -102,7 +102,7 @@ public:
                        segment_weight_work work, std::span<tensor> gradients) const;
 
 private:
-  struct step { // one layer of the range
+  struct layer_call { // one layer of the range
     std::size_t first_parameter = 0;
     std::size_t parameter_count = 0;
     std::size_t first_state = 0;
@@ -116,7 +116,7 @@ private:
   std::vector<int> uses() const;
   const std::vector<value_id>& results_of(int layer) const;
   run_context context_for(backend& ops, const segment_call& call, int layer, std::span<tensor> states) const;
-  const step& step_of(int layer) const { return steps_[static_cast<std::size_t>(layer - first_)]; }
+  const layer_call& step_of(int layer) const { return calls_[static_cast<std::size_t>(layer - first_)]; }
   /// Computes one layer's part of a backward and returns its input gradients.
   using layer_backward = std::function<std::vector<tensor>(int layer, run_context& context, std::vector<tensor>& dy,
                                                            std::span<const tensor> saved)>;
@@ -134,7 +134,7 @@ private:
   std::vector<value_id> outputs_;
   std::vector<segment_parameter> parameters_;
   std::vector<segment_state> states_;
-  std::vector<step> steps_;
+  std::vector<layer_call> calls_;
   std::vector<bool> wants_gradient_; // per value of the model
 };
 

@@ -27,7 +27,7 @@ stage_checker::fault stage_checker::check(int replica, const action& a) {
 }
 
 stage_checker::progress stage_checker::progress_of(const replica_state& state, std::int64_t index) {
-  if (index < state.microbatches.first()) return {step::done, 0};
+  if (index < state.microbatches.first()) return {pass::done, 0};
   return state.microbatches.at(index);
 }
 
@@ -45,19 +45,19 @@ stage_checker::fault stage_checker::check_delay(int replica, const action& a) co
 
 stage_checker::fault stage_checker::check_forward(int replica, const action& a) {
   auto& state = replicas_[static_cast<std::size_t>(replica)];
-  if (progress_of(state, index(a)).reached != step::none) return here(replica, a) + " is there twice";
+  if (progress_of(state, index(a)).reached != pass::none) return here(replica, a) + " is there twice";
   if (++state.held > stage_.credit)
     return here(replica, a) + " holds " + std::to_string(state.held) + " in flight, wanted at most the credit " +
            std::to_string(stage_.credit);
-  state.microbatches.note(index(a), {step::forward, a.version});
+  state.microbatches.note(index(a), {pass::forward, a.version});
   return check_version_is_written(replica, a);
 }
 
-stage_checker::fault stage_checker::check_order(int replica, const action& a, step reached) const {
-  if (reached == step::none) return here(replica, a) + " comes before its forward";
-  if (a.kind == action_kind::backward_weight && reached == step::forward)
+stage_checker::fault stage_checker::check_order(int replica, const action& a, pass reached) const {
+  if (reached == pass::none) return here(replica, a) + " comes before its forward";
+  if (a.kind == action_kind::backward_weight && reached == pass::forward)
     return here(replica, a) + " comes before its backward_input";
-  const auto wanted = a.kind == action_kind::backward_weight ? step::input_gradient : step::forward;
+  const auto wanted = a.kind == action_kind::backward_weight ? pass::input_gradient : pass::forward;
   if (reached != wanted) return here(replica, a) + " is there twice";
   return {};
 }
@@ -67,8 +67,8 @@ stage_checker::fault stage_checker::check_backward(int replica, const action& a)
   const auto known = progress_of(state, index(a));
   if (auto f = check_order(replica, a, known.reached)) return f;
   const bool is_done = makes_weight_gradient(a.kind);
-  state.microbatches.note(index(a), {is_done ? step::done : step::input_gradient, known.version});
-  state.microbatches.settle([](const auto& p) { return p.reached == step::done; });
+  state.microbatches.note(index(a), {is_done ? pass::done : pass::input_gradient, known.version});
+  state.microbatches.settle([](const auto& p) { return p.reached == pass::done; });
   if (ends_flight(a.kind)) --state.held;
   if (a.kind != action_kind::backward) state.delayed += is_done ? -1 : 1;
   if (const auto group = update_of(schedule_, number_, a.minibatch); group < state.updates)
@@ -119,7 +119,7 @@ stage_checker::fault stage_checker::check_end(int replica) const {
 stage_checker::fault stage_checker::check_nothing_is_missing() const {
   const auto all = schedule_.minibatches * schedule_.microbatches;
   auto least = std::numeric_limits<std::int64_t>::max();
-  auto reached = step::none;
+  auto reached = pass::none;
   for (std::size_t r = 0; r < replicas_.size(); ++r) {
     const auto& microbatches = replicas_[r].microbatches;
     const auto running = static_cast<std::int64_t>(r) + microbatches.first() * stage_.replicas;
@@ -128,8 +128,8 @@ stage_checker::fault stage_checker::check_nothing_is_missing() const {
     reached = microbatches.at(microbatches.first()).reached;
   }
   if (least >= all) return {};
-  auto kind = reached == step::none ? action_kind::forward : action_kind::backward;
-  if (reached == step::input_gradient) kind = action_kind::backward_weight;
+  auto kind = reached == pass::none ? action_kind::forward : action_kind::backward;
+  if (reached == pass::input_gradient) kind = action_kind::backward_weight;
   const action a{kind, least / schedule_.microbatches, static_cast<std::int32_t>(least % schedule_.microbatches), 0,
                  number_};
   return here(replica_of(schedule_, number_, a.minibatch, a.microbatch), a) + " is missing";

@@ -28,9 +28,9 @@ public:
 
 private:
   using fault = std::optional<std::string>;
-  enum class step : std::uint8_t { none, forward, input_gradient, done };
+  enum class pass : std::uint8_t { none, forward, input_gradient, done };
   struct progress {
-    step reached = step::none;
+    pass reached = pass::none;
     std::int64_t version = 0; // that the forward read
   };
   struct replica_state {
@@ -49,7 +49,7 @@ private:
   static progress progress_of(const replica_state& state, std::int64_t index);
   fault check_forward(int replica, const action& a);
   fault check_backward(int replica, const action& a);
-  fault check_order(int replica, const action& a, step reached) const;
+  fault check_order(int replica, const action& a, pass reached) const;
   fault check_delay(int replica, const action& a) const;
   fault check_update(int replica, const action& a);
   fault check_version_is_written(int replica, const action& a) const;

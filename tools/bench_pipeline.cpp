@@ -4,11 +4,11 @@
 #include "actors/profiler/measure_machine.hpp"
 #include "actors/profiler/profile_model.hpp"
 #include "actors/trace/reader.hpp"
-#include "actors/trace/summary.hpp"
 #include "actors/trainer.hpp"
 #include "apps/data/data.hpp"
 #include "apps/models/registry.hpp"
 #include "kernels/usable_cores.hpp"
+#include "tools/trace/summary.hpp"
 
 #include <algorithm>
 #include <cstdio>

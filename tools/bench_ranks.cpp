@@ -4,7 +4,7 @@
 #include "actors/ranks/gate.hpp"
 #include "actors/ranks/job.hpp"
 #include "actors/ranks/link_actor.hpp"
-#include "actors/step_log.hpp"
+#include "actors/run/step_log.hpp"
 #include "tools/rank_pair.hpp"
 #include "transport/in_process.hpp"
 

@@ -1,5 +1,4 @@
 // The bundled tool: lists models, trains them, reads traces, draws schedules.
-#include "actors/trace/command.hpp"
 #include "apps/models/describe.hpp"
 #include "apps/models/registry.hpp"
 #include "apps/runner/exit_codes.hpp"
@@ -8,6 +7,7 @@
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 #include "tools/commands.hpp"
+#include "tools/trace/command.hpp"
 
 #include <algorithm>
 #include <cstdio>

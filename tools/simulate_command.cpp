@@ -1,5 +1,4 @@
 // `penstock simulate`: plays a plan on the machine it was made for, or on another.
-#include "actors/trace/simulated_trace.hpp"
 #include "apps/runner/of_option.hpp"
 #include "apps/runner/output_files.hpp"
 #include "apps/runner/say.hpp"
@@ -13,6 +12,7 @@
 #include "tools/plan_text.hpp"
 #include "tools/read_inputs.hpp"
 #include "tools/schedule_size.hpp"
+#include "tools/trace/simulated_trace.hpp"
 
 #include <algorithm>
 #include <charconv>

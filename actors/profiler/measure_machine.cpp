@@ -1,8 +1,8 @@
 // Times messages and memory between the workers of one process.
 #include "actors/profiler/measure_machine.hpp"
 
-#include "actors/pipeline.hpp"
 #include "actors/policy/settle_plan.hpp"
+#include "actors/stage/pipeline.hpp"
 #include "actors/trainer.hpp"
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"

@@ -4,7 +4,7 @@
 #include "actors/policy/settle_plan.hpp"
 #include "actors/profiler/byte_counter.hpp"
 #include "actors/profiler/measure_machine.hpp"
-#include "actors/stage_compute.hpp"
+#include "actors/stage/stage_compute.hpp"
 #include "kernels/check.hpp"
 #include "kernels/usable_cores.hpp"
 #include "planner/profile/doubts.hpp"

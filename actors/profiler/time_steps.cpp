@@ -1,8 +1,8 @@
 // The trainer without its files, evaluations and summary.
 #include "actors/profiler/time_steps.hpp"
 
-#include "actors/run_plan.hpp"
-#include "actors/step_log.hpp"
+#include "actors/run/resolved_run.hpp"
+#include "actors/run/step_log.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -95,7 +95,7 @@ void leave_out_the_rest(run_options& o) {
 // pipeline.
 constexpr std::int64_t steps_of_first_updates = 2;
 
-std::int64_t steps_to_settle(const run_plan& plan) {
+std::int64_t steps_to_settle(const resolved_run& plan) {
   std::int64_t most = 1;
   for (const auto& stage : plan.dealing.stages)
     most = std::max<std::int64_t>(most, stage.credit * stage.replicas);

@@ -1,8 +1,8 @@
 // Where messages from other processes come in: each goes to its actor, those of a stretch that has not begun here wait.
 #pragma once
 
-#include "actors/actor_context.hpp"
 #include "actors/ranks/wire.hpp"
+#include "actors/run/actor_context.hpp"
 
 #include <condition_variable>
 #include <map>

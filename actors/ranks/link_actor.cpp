@@ -1,14 +1,15 @@
-// An actor proxy that is a line to another rank: no mailbox and no thread of its own, so a hop costs what the wire costs.
+// An actor proxy that is a line to another rank: no mailbox and no thread of its own, so a hop costs what the wire
+// costs.
 #include "actors/ranks/link_actor.hpp"
 
-#include "actors/actor_context.hpp"
 #include "actors/ranks/channels.hpp"
 #include "actors/ranks/job.hpp"
+#include "actors/run/actor_context.hpp"
 
 #include <caf/actor_config.hpp>
 #include <caf/actor_proxy.hpp>
-#include <caf/make_actor.hpp>
 #include <caf/mailbox_element.hpp>
+#include <caf/make_actor.hpp>
 
 namespace penstock::actors {
 
@@ -39,7 +40,8 @@ private:
          copy_if<loss_msg>(content, m) || copy_if<credit_msg>(content, m) || copy_if<norm_msg>(content, m) ||
          copy_if<clip_msg>(content, m))) {
       // What fails on the way is the endpoint's to report: it knows the peer.
-      context_->services.inputs.ranks->data.send(rank_, in_epoch(actor_channel, context_->services.plan_epoch), encode(to_, *m));
+      context_->services.inputs.ranks->data.send(rank_, in_epoch(actor_channel, context_->services.plan_epoch),
+                                                 encode(to_, *m));
       return;
     }
     if (content.match_elements<caf::exit_msg>()) return; // the far side ends with its own process

@@ -1,7 +1,7 @@
 // Notes as they travel on the control plane.
 #pragma once
 
-#include "actors/core/note.hpp"
+#include "actors/run/note.hpp"
 
 #include <string_view>
 

@@ -26,11 +26,11 @@ struct rank_sums::running {
   std::int64_t begun_ns = trace_recorder::now_ns();
 };
 
-rank_sums::rank_sums(const context_ptr& context, int stage, bucket_plan plan)
-    : context_(context), unit_(&context->services.parts.stages.at(static_cast<std::size_t>(stage))),
+rank_sums::rank_sums(const context_ptr& context, int stage, bucket_cuts plan)
+    : context_(context), unit_(&context->services.built.stages.at(static_cast<std::size_t>(stage))),
       plan_(std::move(plan)),
       sums_(context->services.inputs.ranks->data,
-            transport::group{context->services.parts.where.rank_of[static_cast<std::size_t>(stage)]},
+            transport::group{context->services.built.where.rank_of[static_cast<std::size_t>(stage)]},
             in_epoch(all_reduce_channel(stage), context->services.plan_epoch), add_floats, sizeof(float)) {}
 
 void rank_sums::forget_before(std::int64_t stretch) {

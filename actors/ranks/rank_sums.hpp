@@ -1,8 +1,8 @@
 // The all-reduce of a stage whose replicas are on several ranks, one bucket at a time.
 #pragma once
 
-#include "actors/actor_context.hpp"
-#include "actors/core/gradient_reducer.hpp"
+#include "actors/optimizer/gradient_reducer.hpp"
+#include "actors/run/actor_context.hpp"
 #include "transport/collectives.hpp"
 
 namespace penstock::actors {
@@ -14,7 +14,7 @@ public:
   using completion = std::function<void(std::shared_ptr<reduced_msg>, std::int64_t begun_ns, std::exception_ptr)>;
 
   /// `plan`: the buckets of the stage.
-  rank_sums(const context_ptr& context, int stage, bucket_plan plan);
+  rank_sums(const context_ptr& context, int stage, bucket_cuts plan);
   void start(const reduce_bucket& what, const completion& done);
   /// What earlier stretches left is dropped.
   void forget_before(std::int64_t stretch);
@@ -27,7 +27,7 @@ private:
 
   context_ptr context_;
   stage_unit* unit_;
-  bucket_plan plan_;
+  bucket_cuts plan_;
   transport::all_reduce sums_;
 };
 

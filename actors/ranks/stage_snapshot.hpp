@@ -2,8 +2,8 @@
 // and hashes. It does not depend on the plan.
 #pragma once
 
-#include "actors/executor.hpp"
 #include "actors/ranks/bundle.hpp"
+#include "actors/run/executor.hpp"
 
 namespace penstock::actors {
 

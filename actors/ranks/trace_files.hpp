@@ -6,9 +6,9 @@
 
 namespace penstock::actors {
 
-/// In a single process: the trace file itself. In a job rank r records into FILE.rankR; on close the files go to rank 0,
-/// which merges them on its own clock into FILE. What a run leaves that fails are the ranks' files, for `penstock trace
-/// merge`.
+/// In a single process: the trace file itself. In a job rank r records into FILE.rankR; on close the files go to rank
+/// 0, which merges them on its own clock into FILE. What a run leaves that fails are the ranks' files, for `penstock
+/// trace merge`.
 class trace_files {
 public:
   /// Throws penstock::error when the file cannot be opened.

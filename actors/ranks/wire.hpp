@@ -1,8 +1,8 @@
 // Messages between actors as they travel between processes: a header that describes itself, tensors as they are.
 #pragma once
 
-#include "actors/control_messages.hpp"
-#include "actors/wire_format.hpp"
+#include "actors/ranks/wire_format.hpp"
+#include "actors/run/control_messages.hpp"
 #include "transport/endpoint.hpp"
 
 #include <variant>

@@ -46,7 +46,7 @@ struct joined_update {
   std::map<int, std::int64_t> handed; // by rank: the last all-reduce's or, without one, the last backward's begin
 };
 
-/// By segment, stage and the group's first minibatch.
+/// By stretch, stage and the group's first minibatch.
 using joined_updates = std::map<std::tuple<int, int, std::int64_t>, joined_update>;
 
 /// Minibatches whose gradients one update of the stage sums; 0 where the header does not tell.
@@ -65,7 +65,7 @@ joined_updates updates_of(const trace_header& header, const std::vector<trace_re
   };
   for (const auto& r : records) {
     if (r.kind != span_kind::update || !is_joined(r)) continue;
-    const auto [at, is_new] = updates[{r.segment, r.stage, r.minibatch}].begins.try_emplace(r.rank, r.begin_ns);
+    const auto [at, is_new] = updates[{r.stretch, r.stage, r.minibatch}].begins.try_emplace(r.rank, r.begin_ns);
     if (!is_new) at->second = std::min(at->second, r.begin_ns);
   }
   std::vector<std::int64_t> group_sizes;
@@ -78,10 +78,10 @@ joined_updates updates_of(const trace_header& header, const std::vector<trace_re
     if (!is_joined(r)) continue;
     if (has_sums.contains({r.rank, r.stage}) ? r.kind != span_kind::all_reduce : !makes_weight_gradient(r)) continue;
     // The group that holds the minibatch is the last that begins at or before it, if that one's update is there.
-    auto at = updates.upper_bound({r.segment, r.stage, r.minibatch});
+    auto at = updates.upper_bound({r.stretch, r.stage, r.minibatch});
     if (at == updates.begin()) continue;
-    const auto& [segment, stage, first] = (--at)->first;
-    if (segment != r.segment || stage != r.stage) continue;
+    const auto& [stretch, stage, first] = (--at)->first;
+    if (stretch != r.stretch || stage != r.stage) continue;
     if (r.minibatch - first >= group_sizes[static_cast<std::size_t>(stage)]) continue;
     auto& handed = at->second.handed.try_emplace(r.rank, r.begin_ns).first->second;
     handed = std::max(handed, r.begin_ns);

@@ -9,7 +9,7 @@ namespace penstock::actors {
 std::optional<traced_message> key_of_message(const trace_record& r) {
   const bool is_sent = r.kind == span_kind::send;
   if ((!is_sent && r.kind != span_kind::receive) || r.stage < 0 || r.peer < 0) return std::nullopt;
-  return traced_message{r.segment, r.minibatch, r.microbatch, is_sent ? r.stage : r.peer, is_sent ? r.peer : r.stage};
+  return traced_message{r.stretch, r.minibatch, r.microbatch, is_sent ? r.stage : r.peer, is_sent ? r.peer : r.stage};
 }
 
 std::vector<message_ends> pair_messages(const std::vector<trace_record>& records) {

@@ -13,7 +13,7 @@ namespace penstock::actors {
 /// What names a message between two stages, whichever end recorded it. An activation goes to a later stage, a gradient
 /// to an earlier one.
 struct traced_message {
-  std::int32_t segment = -1;
+  std::int32_t stretch = -1;
   std::int64_t minibatch = -1;
   std::int32_t microbatch = -1;
   std::int16_t from = -1;

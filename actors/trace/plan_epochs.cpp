@@ -23,7 +23,7 @@ std::size_t epoch_of_evaluation(const trace_header& header, const trace_record& 
   const auto& changes = header.changes;
   if (changes.front().first_evaluation < 0) {
     const auto next = std::partition_point(changes.begin(), changes.end(), [&](const trace_plan_epoch& change) {
-      return change.first_evaluation >= r.segment;
+      return change.first_evaluation >= r.stretch;
     });
     return static_cast<std::size_t>(next - changes.begin());
   }
@@ -45,9 +45,9 @@ const planner::execution_plan& plan_of(const trace_header& header, std::size_t e
 std::size_t epoch_of(const trace_header& header, const trace_record& r) {
   const auto& changes = header.changes;
   if (changes.empty()) return 0;
-  if (r.segment < 0) return epoch_of_evaluation(header, r);
+  if (r.stretch < 0) return epoch_of_evaluation(header, r);
   const auto next = std::partition_point(changes.begin(), changes.end(), [&](const trace_plan_epoch& change) {
-    return change.first_stretch <= r.segment;
+    return change.first_stretch <= r.stretch;
   });
   return static_cast<std::size_t>(next - changes.begin());
 }

@@ -48,7 +48,7 @@ struct trace_record {
   std::int16_t replica = 0;
   std::int16_t peer = -1;          ///< the other stage of a send or receive
   std::int16_t mailbox_depth = -1; ///< messages held by the replica when the span began
-  std::int32_t segment = -1;       ///< drains so far; of an evaluation: counted down from -1, one each
+  std::int32_t stretch = -1;       ///< drains so far; of an evaluation: counted down from -1, one each
   span_kind kind = span_kind::forward;
   wait_reason reason = wait_reason::none;
   std::int16_t rank = -1; ///< whose record it is, in a merged trace; elsewhere trace_header::rank says it for all
@@ -67,9 +67,9 @@ planner::action_kind action_of(span_kind kind);
 
 /// A plan that took over from the one before it, at a drain.
 struct trace_plan_epoch {
-  std::int64_t first_stretch = 0;    ///< trace_record::segment of the first stretch under it
+  std::int64_t first_stretch = 0;    ///< trace_record::stretch of the first stretch under it
   std::int64_t first_minibatch = 0;  ///< global id of its first
-  std::int64_t first_evaluation = 0; ///< trace_record::segment of the first evaluation under it; 0: not told
+  std::int64_t first_evaluation = 0; ///< trace_record::stretch of the first evaluation under it; 0: not told
   planner::execution_plan plan{.schedule = "", .microbatches = 1}; ///< settled, as trace_header::plan
   friend bool operator==(const trace_plan_epoch&, const trace_plan_epoch&) = default;
 };

@@ -41,7 +41,7 @@ void for_each_number(Record& r, Visit visit) {
   hand(track_event::version_read, r.version_read);
   hand(track_event::version_written, r.version_written);
   hand(track_event::bytes, r.bytes);
-  hand(track_event::segment, r.segment);
+  hand(track_event::stretch, r.stretch);
   hand(track_event::peer, r.peer);
   hand(track_event::mailbox_depth, r.mailbox_depth);
   hand(track_event::rank, r.rank);

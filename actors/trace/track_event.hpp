@@ -89,7 +89,7 @@ enum field : std::uint8_t {
   version_read,
   version_written,
   bytes,
-  segment,
+  stretch,
   peer,
   mailbox_depth,
   reason,
@@ -98,6 +98,6 @@ enum field : std::uint8_t {
 };
 inline constexpr std::array<std::string_view, fields> field_names{
     "stage", "replica", "minibatch", "microbatch",    "version_read", "version_written",
-    "bytes", "segment", "peer",      "mailbox_depth", "reason",       "rank"};
+    "bytes", "stretch", "peer",      "mailbox_depth", "reason",       "rank"};
 
 } // namespace penstock::actors::track_event

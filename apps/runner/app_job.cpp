@@ -1,7 +1,7 @@
 // Rendezvous, data plane, and the last resort when a process that must end does not.
 #include "apps/runner/app_job.hpp"
 
-#include "actors/digest.hpp"
+#include "actors/checkpoint/digest.hpp"
 #include "apps/runner/exit_codes.hpp"
 #include "apps/runner/routes_text.hpp"
 #include "apps/runner/say.hpp"

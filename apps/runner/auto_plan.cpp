@@ -1,7 +1,7 @@
 // Remembers, searches, tries, tells.
 #include "apps/runner/auto_plan.hpp"
 
-#include "actors/digest.hpp"
+#include "actors/checkpoint/digest.hpp"
 #include "actors/profiler/measure_machine.hpp"
 #include "apps/runner/app_job.hpp"
 #include "apps/runner/plan_cache.hpp"

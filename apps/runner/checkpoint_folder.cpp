@@ -1,7 +1,7 @@
 // The lock first, so that what is found there stays true.
 #include "apps/runner/checkpoint_folder.hpp"
 
-#include "actors/checkpoint.hpp"
+#include "actors/checkpoint/checkpoint.hpp"
 #include "apps/runner/output_files.hpp"
 #include "kernels/check.hpp"
 

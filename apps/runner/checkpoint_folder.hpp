@@ -1,7 +1,7 @@
 // What a run is to do with its checkpoint folder, settled before anything that takes long.
 #pragma once
 
-#include "actors/checkpoint_lock.hpp"
+#include "actors/checkpoint/checkpoint_lock.hpp"
 #include "actors/run_control.hpp"
 #include "apps/runner/app_job.hpp"
 

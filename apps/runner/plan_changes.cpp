@@ -1,7 +1,7 @@
 // From plan files to what the runtime may change to.
 #include "apps/runner/plan_changes.hpp"
 
-#include "actors/checkpoint.hpp"
+#include "actors/checkpoint/checkpoint.hpp"
 #include "apps/runner/app_job.hpp"
 #include "apps/runner/apply_plan.hpp"
 #include "apps/runner/of_option.hpp"

@@ -1,8 +1,8 @@
 // Fits model and data to each other.
 #include "apps/runner/prepare.hpp"
 
-#include "actors/digest.hpp"
-#include "actors/sample_needs.hpp"
+#include "actors/checkpoint/digest.hpp"
+#include "actors/run/sample_needs.hpp"
 #include "apps/runner/app_job.hpp"
 #include "apps/runner/apply_plan.hpp"
 #include "apps/runner/auto_plan.hpp"
@@ -202,9 +202,10 @@ void settle_pipeline(const app_options& o, const std::string& description, app_j
 }
 
 // Refuses what no plan can mend, before one is looked for.
-actors::minibatch_plan minibatches_of(const actors::run_options& run, const actors::dataset& data, const model& net) {
+actors::epoch_minibatches minibatches_of(const actors::run_options& run, const actors::dataset& data,
+                                         const model& net) {
   actors::require_whole_minibatch(run, data.size());
-  const actors::minibatch_plan minibatches(data.size(), run.batch, run.last);
+  const actors::epoch_minibatches minibatches(data.size(), run.batch, run.last);
   const auto steps = run.steps > 0 ? run.steps : minibatches.per_epoch() * run.epochs;
   if (!run.eval_only) actors::require_enough_samples(net, minibatches, run.batch, steps, 1);
   return minibatches;

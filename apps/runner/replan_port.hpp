@@ -1,7 +1,7 @@
 // `--control`: where `penstock replan` asks a run to change its plan.
 #pragma once
 
-#include "actors/plan_wishes.hpp"
+#include "actors/run/plan_wishes.hpp"
 #include "apps/runner/plan_changes.hpp"
 #include "transport/control/request_port.hpp"
 

@@ -1,5 +1,5 @@
 // The lock of a checkpoint folder: one run at a time, whatever became of the one before.
-#include "actors/checkpoint_lock.hpp"
+#include "actors/checkpoint/checkpoint_lock.hpp"
 #include "kernels/check.hpp"
 #include "tests/support/temporary_folder.hpp"
 

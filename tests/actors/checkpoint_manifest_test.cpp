@@ -1,5 +1,5 @@
 // A manifest is read as if a stranger had written it: nothing in it is believed.
-#include "actors/checkpoint_manifest.hpp"
+#include "actors/checkpoint/checkpoint_manifest.hpp"
 #include "kernels/check.hpp"
 
 #include <gmock/gmock.h>

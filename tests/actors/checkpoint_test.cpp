@@ -1,5 +1,5 @@
 // Checkpoints: resuming is bitwise the run that was never interrupted.
-#include "actors/checkpoint.hpp"
+#include "actors/checkpoint/checkpoint.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_training.hpp"
 

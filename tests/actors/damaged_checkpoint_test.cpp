@@ -1,6 +1,6 @@
 // Checkpoints that are damaged, of another run, or not what they say are refused in one line.
-#include "actors/checkpoint.hpp"
-#include "actors/checkpoint_manifest.hpp"
+#include "actors/checkpoint/checkpoint.hpp"
+#include "actors/checkpoint/checkpoint_manifest.hpp"
 #include "kernels/check.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_training.hpp"

@@ -1,5 +1,5 @@
 // SHA-256 against published values.
-#include "actors/digest.hpp"
+#include "actors/checkpoint/digest.hpp"
 #include "kernels/check.hpp"
 #include "tests/support/temporary_folder.hpp"
 

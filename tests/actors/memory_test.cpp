@@ -1,5 +1,5 @@
 // Weight versions are counted, not copied; activations stay within the credits; nothing grows.
-#include "actors/executor.hpp"
+#include "actors/run/executor.hpp"
 #include "kernels/layers/layers.hpp"
 #include "tests/support/tiny_training.hpp"
 

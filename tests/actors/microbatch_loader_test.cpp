@@ -1,5 +1,5 @@
 // Which samples a micro-batch holds, and what a bad data set makes of it.
-#include "actors/microbatch_loader.hpp"
+#include "actors/source/microbatch_loader.hpp"
 #include "kernels/check.hpp"
 
 #include <gmock/gmock.h>

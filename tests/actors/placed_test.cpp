@@ -1,6 +1,6 @@
 // Tensors on their way into a stage: from files, from another stage of the process, from another process.
-#include "actors/pipeline.hpp"
-#include "actors/wire_format.hpp"
+#include "actors/ranks/wire_format.hpp"
+#include "actors/stage/pipeline.hpp"
 #include "kernels/check.hpp"
 #include "tests/support/tiny_training.hpp"
 

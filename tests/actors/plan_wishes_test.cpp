@@ -1,5 +1,5 @@
 // Wishes for another plan: each is answered once, whatever becomes of the run.
-#include "actors/plan_wishes.hpp"
+#include "actors/run/plan_wishes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // The plan changes while training goes on: the oracle, told the same changes, leaves the same bits.
-#include "actors/trace/history.hpp"
 #include "actors/trace/plan_epochs.hpp"
-#include "actors/trace/summary.hpp"
 #include "kernels/check.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_training.hpp"
+#include "tools/trace/history.hpp"
+#include "tools/trace/summary.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

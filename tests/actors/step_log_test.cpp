@@ -1,5 +1,5 @@
 // Losses of micro-batches, in whatever order they come, as step events in the order of minibatches.
-#include "actors/step_log.hpp"
+#include "actors/run/step_log.hpp"
 #include "tests/support/tiny_training.hpp"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ public:
 
 TEST_F(StepLog, ReportsAMinibatchWhenItsLastMicrobatchIsIn) {
   auto log = log_of(2);
-  log.begin_segment(0, 1);
+  log.begin_stretch(0, 1);
   log.add(0, 1, {3.0, 2, 1, 2});
   EXPECT_TRUE(seen.steps.empty());
   log.add(0, 0, {1.0, 2, 1, 1});
@@ -46,7 +46,7 @@ TEST_F(StepLog, ReportsAMinibatchWhenItsLastMicrobatchIsIn) {
 
 TEST_F(StepLog, HoldsBackMinibatchesThatAreEarly) {
   auto log = log_of(1);
-  log.begin_segment(2, 1);
+  log.begin_stretch(2, 1);
   log.add(4, 0, {1, 1, 0, 0});
   log.add(3, 0, {1, 1, 0, 0});
   EXPECT_TRUE(seen.steps.empty());
@@ -63,7 +63,7 @@ TEST_F(StepLog, SumsInMicrobatchOrderWhateverTheOrderOfArrival) {
   do {
     seen.steps.clear();
     auto log = log_of(4);
-    log.begin_segment(0, 1);
+    log.begin_stretch(0, 1);
     for (const int m : order)
       log.add(0, m, {losses[static_cast<std::size_t>(m)], 1, 0, 0});
     sums.insert(seen.steps.at(0).loss);
@@ -73,7 +73,7 @@ TEST_F(StepLog, SumsInMicrobatchOrderWhateverTheOrderOfArrival) {
 
 TEST_F(StepLog, TakesEmptyMicrobatches) {
   auto log = log_of(2);
-  log.begin_segment(0, 1);
+  log.begin_stretch(0, 1);
   log.add(0, 0, {2.0, 1, 1, 1});
   log.add(0, 1, {});
   ASSERT_EQ(seen.steps.size(), 1U);
@@ -86,10 +86,10 @@ TEST_F(StepLog, TakesEmptyMicrobatches) {
 TEST_F(StepLog, CountsOnOverSegments) {
   auto log = log_of(1);
   for (const std::int64_t first : {0, 4}) {
-    log.begin_segment(first, 2);
+    log.begin_stretch(first, 2);
     for (std::int64_t i = 0; i < 4; ++i)
       log.add(first + i, 0, {1, 8, 0, 0});
-    log.end_segment();
+    log.end_stretch();
   }
   EXPECT_EQ(log.steps(), 8);
   EXPECT_EQ(log.samples(), 64);
@@ -105,9 +105,9 @@ TEST_F(StepLog, HasNoRateBeforeItRan) {
   EXPECT_EQ(log.samples_per_s(), 0);
   EXPECT_EQ(log.steady_samples_per_s(), 0);
   EXPECT_EQ(log.step_seconds(), 0);
-  log.begin_segment(0, 5);
+  log.begin_stretch(0, 5);
   log.add(0, 0, {1, 8, 0, 0});
-  log.end_segment();
+  log.end_stretch();
   EXPECT_DOUBLE_EQ(log.steady_samples_per_s(), log.samples_per_s()) << "too short to have been steady";
   EXPECT_DOUBLE_EQ(log.step_seconds(), log.seconds());
 }

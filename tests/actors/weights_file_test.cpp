@@ -1,8 +1,8 @@
 // Weights files against a pipeline: what fits, what is told, and that nothing is half-loaded.
-#include "actors/digest.hpp"
+#include "actors/checkpoint/digest.hpp"
+#include "actors/checkpoint/weights_file.hpp"
 #include "actors/ranks/stage_snapshot.hpp"
-#include "actors/stage_copies.hpp"
-#include "actors/weights_file.hpp"
+#include "actors/stage/stage_copies.hpp"
 #include "kernels/check.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_training.hpp"

@@ -179,7 +179,9 @@ TEST_F(PlanTool, RefusesPlansThatMakeNoSense) {
   expect_refused(arguments, "--straggler");
   arguments = simulate("hand.json");
   arguments.insert(arguments.end(), {"--minibatches", "1000000000"});
-  expect_refused(arguments, "--minibatches: found 1000000000, wanted at most 1000000 of 2 stages with 1 micro-batches per minibatch");
+  expect_refused(
+      arguments,
+      "--minibatches: found 1000000000, wanted at most 1000000 of 2 stages with 1 micro-batches per minibatch");
 }
 
 TEST_F(PlanTool, FailsOnFilesThatCannotBeRead) {

@@ -39,17 +39,26 @@ TEST(Placement, EveryRankHasWorkWhateverTheNumbers) {
 }
 
 TEST(Placement, MoreRanksThanReplicasAreRefused) {
-  EXPECT_THAT([] { place_in_order({1, 1}, 3); },
-              ThrowsMessage<usage_error>(HasSubstr("3 processes, the plan 2 stage replicas")));
+  EXPECT_THAT(
+      [] {
+        place_in_order({1, 1}, 3);
+      },
+      ThrowsMessage<usage_error>(HasSubstr("3 processes, the plan 2 stage replicas")));
 }
 
 TEST(Placement, APlansOwnIsChecked) {
   EXPECT_NO_THROW(check_placement({3, {{2}, {0}}}, {1, 1})); // rank 1 idles
-  EXPECT_THAT([] { check_placement({2, {{0}, {2}}}, {1, 1}); },
-              ThrowsMessage<usage_error>(HasSubstr("stage 1 names rank 2, the job has 2")));
+  EXPECT_THAT(
+      [] {
+        check_placement({2, {{0}, {2}}}, {1, 1});
+      },
+      ThrowsMessage<usage_error>(HasSubstr("stage 1 names rank 2, the job has 2")));
   EXPECT_THAT([] { check_placement({2, {{0}}}, {1, 1}); }, ThrowsMessage<usage_error>(HasSubstr("1 stages, wanted 2")));
-  EXPECT_THAT([] { check_placement({2, {{0}, {1}}}, {2, 1}); },
-              ThrowsMessage<usage_error>(HasSubstr("stage 0 has 1 ranks, wanted 2")));
+  EXPECT_THAT(
+      [] {
+        check_placement({2, {{0}, {1}}}, {2, 1});
+      },
+      ThrowsMessage<usage_error>(HasSubstr("stage 0 has 1 ranks, wanted 2")));
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // `penstock trace`: what each command prints, and its exit codes.
-#include "actors/trace/command.hpp"
 #include "tests/trace/split_run.hpp"
 #include "tests/trace/synthetic_run.hpp"
+#include "tools/trace/command.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

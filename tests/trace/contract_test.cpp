@@ -1,6 +1,4 @@
 // What any run can write, the reader reads: random records at the limits of their types, through a file and a merge.
-#include "actors/trace/causes.hpp"
-#include "actors/trace/command.hpp"
 #include "actors/trace/merge.hpp"
 #include "actors/trace/plan_epochs.hpp"
 #include "actors/trace/reader.hpp"
@@ -8,6 +6,8 @@
 #include "actors/trace/recorder.hpp"
 #include "kernels/check.hpp"
 #include "tests/trace/synthetic_run.hpp"
+#include "tools/trace/causes.hpp"
+#include "tools/trace/command.hpp"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ constexpr std::int64_t bound = std::int64_t{1} << 53;
 
 auto key(const trace_record& r) {
   return std::tuple(r.begin_ns, r.end_ns, r.kind, r.reason, r.stage, r.replica, r.minibatch, r.microbatch,
-                    r.version_read, r.version_written, r.bytes, r.segment, r.peer, r.mailbox_depth, r.rank);
+                    r.version_read, r.version_written, r.bytes, r.stretch, r.peer, r.mailbox_depth, r.rank);
 }
 
 std::vector<trace_record> sorted(std::vector<trace_record> records) {

@@ -1,7 +1,7 @@
 // The path of runs whose bottleneck is known.
-#include "actors/trace/critical_path.hpp"
-#include "actors/trace/summary.hpp"
 #include "tests/trace/split_run.hpp"
+#include "tools/trace/critical_path.hpp"
+#include "tools/trace/summary.hpp"
 
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ TEST(CriticalPath, WaitingForTheSourceIsNamed) {
     trace_record r;
     r.kind = kind;
     r.stage = 0;
-    r.segment = 0;
+    r.stretch = 0;
     r.minibatch = minibatch;
     r.microbatch = kind == span_kind::update ? -1 : 0;
     r.version_read = minibatch;

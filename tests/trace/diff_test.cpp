@@ -1,9 +1,9 @@
 // Two traces side by side.
-#include "actors/trace/command.hpp"
-#include "actors/trace/diff.hpp"
-#include "actors/trace/simulated_trace.hpp"
 #include "kernels/check.hpp"
 #include "tests/trace/synthetic_run.hpp"
+#include "tools/trace/command.hpp"
+#include "tools/trace/diff.hpp"
+#include "tools/trace/simulated_trace.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

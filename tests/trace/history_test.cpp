@@ -1,6 +1,6 @@
 // Good histories of every schedule pass; each kind of fault is found and named.
-#include "actors/trace/history.hpp"
 #include "tests/trace/synthetic_run.hpp"
+#include "tools/trace/history.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -225,7 +225,7 @@ TEST(History, OneOptimizerMayStandForAllReplicas) {
   for (auto& r : run.records)
     if (r.kind == span_kind::update && r.stage == 0)
       for (const auto& other : run.records)
-        if (other.kind == span_kind::backward && other.stage == 0 && other.segment == r.segment &&
+        if (other.kind == span_kind::backward && other.stage == 0 && other.stretch == r.stretch &&
             other.minibatch / 2 == r.minibatch / 2)
           r.begin_ns = r.end_ns = std::max(r.begin_ns, other.end_ns);
   auto early = run;

@@ -1,8 +1,8 @@
 // Broken and hostile traces through every command: an answer or a line (and a warning), quickly, and little memory.
-#include "actors/trace/command.hpp"
 #include "actors/trace/track_event.hpp"
 #include "tests/trace/split_run.hpp"
 #include "tests/trace/synthetic_run.hpp"
+#include "tools/trace/command.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

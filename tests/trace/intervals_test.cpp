@@ -1,5 +1,5 @@
 // Sections against the plainest arithmetic on small numbers.
-#include "actors/trace/intervals.hpp"
+#include "tools/trace/intervals.hpp"
 
 #include <gtest/gtest.h>
 

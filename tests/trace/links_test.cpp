@@ -1,6 +1,6 @@
 // Messages are paired by what names them and measured link by link.
-#include "actors/trace/links.hpp"
 #include "tests/trace/split_run.hpp"
+#include "tools/trace/links.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ trace_record message(span_kind kind, int stage, int peer, std::int64_t minibatch
   r.replica = static_cast<std::int16_t>(replica);
   r.minibatch = minibatch;
   r.microbatch = 0;
-  r.segment = 0;
+  r.stretch = 0;
   r.bytes = 1000;
   r.begin_ns = r.end_ns = time;
   return r;

@@ -1,10 +1,10 @@
 // Files of many ranks become one trace in which nothing is received before it was sent.
-#include "actors/trace/history.hpp"
 #include "actors/trace/merge.hpp"
 #include "actors/trace/messages.hpp"
 #include "actors/trace/recorder.hpp"
 #include "kernels/check.hpp"
 #include "tests/trace/split_run.hpp"
+#include "tools/trace/history.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
 // Ranks whose plan changed: each rank's file tells it, the merged one has all, and the Perfetto tracks say whose they
 // are.
-#include "actors/trace/history.hpp"
 #include "actors/trace/merge.hpp"
 #include "actors/trace/plan_epochs.hpp"
 #include "actors/trace/recorder.hpp"
 #include "kernels/check.hpp"
 #include "tests/trace/synthetic_run.hpp"
+#include "tools/trace/history.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

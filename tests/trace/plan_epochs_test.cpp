@@ -1,13 +1,13 @@
 // A run whose plan changed: written and read, judged, summed and drawn by the plan of each stretch.
-#include "actors/trace/command.hpp"
-#include "actors/trace/diff.hpp"
-#include "actors/trace/history.hpp"
-#include "actors/trace/lifeline.hpp"
 #include "actors/trace/plan_epochs.hpp"
 #include "actors/trace/recorder.hpp"
-#include "actors/trace/summary.hpp"
 #include "kernels/check.hpp"
 #include "tests/trace/synthetic_run.hpp"
+#include "tools/trace/command.hpp"
+#include "tools/trace/diff.hpp"
+#include "tools/trace/history.hpp"
+#include "tools/trace/lifeline.hpp"
+#include "tools/trace/summary.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,18 +58,18 @@ TEST(PlanEpochs, ARecordIsOfTheEpochOfItsStretch) {
   r.stage = 0;
   for (const auto& [stretch, epoch] :
        std::vector<std::pair<int, std::size_t>>{{0, 0}, {1, 0}, {2, 1}, {3, 2}, {9, 2}}) {
-    r.segment = stretch;
+    r.stretch = stretch;
     EXPECT_EQ(epoch_of(run.header, r), epoch) << stretch;
   }
   // Where evaluations are not told apart, the first plan that has such a stage says what it is.
-  r.segment = -4;
+  r.stretch = -4;
   EXPECT_EQ(epoch_of(run.header, r), 0U);
   r.stage = 2;
   EXPECT_EQ(epoch_of(run.header, r), 1U);
   run.header.changes[0].first_evaluation = -3;
   run.header.changes[1].first_evaluation = -3;
   for (const auto& [evaluation, epoch] : std::vector<std::pair<int, std::size_t>>{{-1, 0}, {-2, 0}, {-3, 2}, {-9, 2}}) {
-    r.segment = evaluation;
+    r.stretch = evaluation;
     EXPECT_EQ(epoch_of(run.header, r), epoch) << evaluation;
   }
 }
@@ -206,10 +206,10 @@ TEST(PlanEpochs, FindsAMinibatchLostAtTheChange) {
   std::erase_if(run.records, [](const auto& r) { return r.minibatch == 9; });
   EXPECT_EQ(verdict(run), "plan epoch 1, stretch 2: no forward of minibatch 9 on any stage");
   run = changing_run();
-  std::erase_if(run.records, [](const auto& r) { return r.minibatch == 8 && r.segment == 1; });
+  std::erase_if(run.records, [](const auto& r) { return r.minibatch == 8 && r.stretch == 1; });
   EXPECT_EQ(verdict(run), "plan epoch 0, stretch 1: stage 0: no forward of minibatch 8");
   run = changing_run();
-  std::erase_if(run.records, [](const auto& r) { return r.segment == 2; });
+  std::erase_if(run.records, [](const auto& r) { return r.stretch == 2; });
   EXPECT_EQ(verdict(run), "plan epoch 1: no forward of minibatch 9 on any stage");
 }
 
@@ -253,7 +253,7 @@ TEST(PlanEpochs, DroppingAnySpanOrChangingAnyVersionIsNoticed) {
     dropped.records.erase(dropped.records.begin() + static_cast<std::ptrdiff_t>(i));
     EXPECT_THAT(verdict(dropped), StartsWith(epoch)) << "without record " << i;
     auto moved = good;
-    moved.records[i].segment = 4 - moved.records[i].segment + (moved.records[i].segment == 2 ? 1 : 0);
+    moved.records[i].stretch = 4 - moved.records[i].stretch + (moved.records[i].stretch == 2 ? 1 : 0);
     EXPECT_NE(verdict(moved), "") << "record " << i << " in another stretch";
     if (good.records[i].kind >= span_kind::send) continue; // messages carry no version that is judged
     auto changed = good;

@@ -1,10 +1,10 @@
 // What was written is read back; what is broken is refused in one line or called incomplete.
 #include "actors/trace/header_json.hpp"
-#include "actors/trace/history.hpp"
 #include "actors/trace/reader.hpp"
 #include "actors/trace/recorder.hpp"
 #include "kernels/check.hpp"
 #include "tests/trace/synthetic_run.hpp"
+#include "tools/trace/history.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ TEST(Reader, KeepsEveryFieldAtItsLimits) {
       r.replica = 299;
       r.peer = -2;
       r.minibatch = r.version_read = r.version_written = r.bytes = std::int64_t{1} << 53;
-      r.microbatch = r.segment = std::numeric_limits<std::int32_t>::max();
+      r.microbatch = r.stretch = std::numeric_limits<std::int32_t>::max();
       r.mailbox_depth = std::numeric_limits<std::int16_t>::max();
       run.records.push_back(r);
     }

@@ -224,7 +224,7 @@ TEST(Recorder, NothingIsLostWhenAnotherPlanTakesOver) {
       team.emplace_back([&, t] {
         for (int i = 0; i < each; ++i) {
           auto r = span_of(last_stage, t, plan);
-          r.segment = plan;
+          r.stretch = plan;
           recorder.record(r);
         }
       });

@@ -1,12 +1,12 @@
 // Simulated runs as trace files: every tool reads them like real ones.
-#include "actors/trace/command.hpp"
-#include "actors/trace/history.hpp"
-#include "actors/trace/lifeline.hpp"
 #include "actors/trace/reader.hpp"
-#include "actors/trace/simulated_trace.hpp"
-#include "actors/trace/summary.hpp"
 #include "kernels/check.hpp"
 #include "tests/trace/synthetic_run.hpp"
+#include "tools/trace/command.hpp"
+#include "tools/trace/history.hpp"
+#include "tools/trace/lifeline.hpp"
+#include "tools/trace/simulated_trace.hpp"
+#include "tools/trace/summary.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // Deals the records to the ranks of their replicas and turns the clocks.
 #include "tests/trace/split_run.hpp"
 
-#include "actors/trace/simulated_trace.hpp"
 #include "planner/machine.hpp"
+#include "tools/trace/simulated_trace.hpp"
 
 #include <algorithm>
 #include <sstream>

@@ -1,7 +1,7 @@
 // The slow worker is found whether its siblings show it or only the others' waiting.
-#include "actors/trace/stragglers.hpp"
-#include "actors/trace/summary.hpp"
 #include "tests/trace/split_run.hpp"
+#include "tools/trace/stragglers.hpp"
+#include "tools/trace/summary.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

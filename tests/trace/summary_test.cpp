@@ -1,6 +1,6 @@
 // Shares, staleness, edges and sections of runs whose numbers are known by hand.
-#include "actors/trace/summary.hpp"
 #include "tests/trace/synthetic_run.hpp"
+#include "tools/trace/summary.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -101,7 +101,7 @@ TEST(Summary, SharesOfWaitsAndMailboxDepths) {
     r.stage = 0;
     r.minibatch = 0;
     r.microbatch = 0;
-    r.segment = 0;
+    r.stretch = 0;
     r.begin_ns = begin;
     r.end_ns = end;
     r.mailbox_depth = static_cast<std::int16_t>(depth);
@@ -140,7 +140,7 @@ TEST(Summary, SharesOfOneReplicaAddToOneWhateverOverlaps) {
       r.replica = static_cast<std::int16_t>(r.stage == 0 ? between(0, 1) : 0);
       r.minibatch = between(0, 5);
       r.microbatch = 0;
-      r.segment = static_cast<std::int32_t>(between(0, 1));
+      r.stretch = static_cast<std::int32_t>(between(0, 1));
       r.begin_ns = between(0, 1000);
       r.end_ns = r.begin_ns + between(0, 300);
       run.records.push_back(r);
@@ -167,7 +167,7 @@ TEST(Summary, AnUpdateBesideTheWaitForItsVersionIsAnUpdate) {
     r.kind = kind;
     if (kind == span_kind::wait) r.reason = wait_reason::version_not_ready;
     r.stage = 0;
-    r.segment = 0;
+    r.stretch = 0;
     r.minibatch = 0;
     r.microbatch = 0;
     r.begin_ns = begin;
@@ -192,7 +192,7 @@ TEST(Summary, TheSourceSaysWhatItAdmittedAndWaitedFor) {
     r.reason = why;
     r.minibatch = 0;
     r.microbatch = 0;
-    r.segment = 0;
+    r.stretch = 0;
     r.peer = kind == span_kind::send ? 0 : -1;
     r.begin_ns = begin;
     r.end_ns = end;
@@ -212,14 +212,14 @@ TEST(Steps, AreCountedFromTheFirstThatFoundThePipelineFull) {
   synthetic_run run;
   run.header.plan.schedule = "pipedream";
   set_stages(run.header, {1, 1}, {2, 1});
-  // The losses of each segment come after 5, 1, 1, 1, 7 us: two minibatches fill it, so the intervals are 1 and 7 us.
-  for (const std::int32_t segment : {0, 1}) {
-    std::int64_t now = 100'000 * (segment + 1), minibatch = 10 * segment;
+  // The losses of each stretch come after 5, 1, 1, 1, 7 us: two minibatches fill it, so the intervals are 1 and 7 us.
+  for (const std::int32_t stretch : {0, 1}) {
+    std::int64_t now = 100'000 * (stretch + 1), minibatch = 10 * stretch;
     for (const std::int64_t step : {5'000, 1'000, 1'000, 1'000, 7'000}) {
       trace_record r;
       r.kind = span_kind::forward;
       r.stage = 1;
-      r.segment = segment;
+      r.stretch = stretch;
       r.minibatch = minibatch++;
       r.microbatch = 0;
       r.begin_ns = now;
@@ -242,7 +242,7 @@ TEST(Summary, AllReducesBehindBackwardsAreCountedAsHidden) {
     trace_record r;
     r.kind = kind;
     r.stage = 0;
-    r.segment = 0;
+    r.stretch = 0;
     r.minibatch = 0;
     r.microbatch = 0;
     r.begin_ns = begin;

@@ -1,4 +1,4 @@
-// Plays schedules segment by segment and notes what each replica did.
+// Plays schedules stretch by stretch and notes what each replica did.
 #include "tests/trace/synthetic_run.hpp"
 
 #include "actors/trace/recorder.hpp"
@@ -60,7 +60,7 @@ void set_layers(trace_header& header, const std::vector<std::string>& layers) {
     set_layers(header.plan.stages[s], layers.at(s));
 }
 
-synthetic_run make_run(const planner::schedule_request& request, const std::vector<std::int64_t>& segments) {
+synthetic_run make_run(const planner::schedule_request& request, const std::vector<std::int64_t>& stretchs) {
   synthetic_run run;
   const auto resolved = planner::resolve_schedule(request);
   run.header.model = "synthetic";
@@ -80,9 +80,9 @@ synthetic_run make_run(const planner::schedule_request& request, const std::vect
   }
   std::vector<std::int64_t> versions(resolved.stages.size(), 0);
   std::int64_t clock = 1'000'000;
-  for (std::size_t id = 0; id < segments.size(); ++id) {
+  for (std::size_t id = 0; id < stretchs.size(); ++id) {
     auto part = request;
-    part.minibatches = segments[id];
+    part.minibatches = stretchs[id];
     const auto schedule = planner::resolve_schedule(part);
     const std::vector<planner::stage_times> times(schedule.stages.size(),
                                                   {.forward = 1000, .backward = 2000, .update = 100});
@@ -97,7 +97,7 @@ synthetic_run make_run(const planner::schedule_request& request, const std::vect
       r.end_ns = clock + std::llround(span.end);
       r.stage = static_cast<std::int16_t>(span.stage);
       r.replica = static_cast<std::int16_t>(span.replica);
-      r.segment = static_cast<std::int32_t>(id);
+      r.stretch = static_cast<std::int32_t>(id);
       r.mailbox_depth = static_cast<std::int16_t>(span.what.minibatch % 3);
       r.minibatch = run.header.minibatches + span.what.minibatch;
       if (r.kind == span_kind::update) {
@@ -116,7 +116,7 @@ synthetic_run make_run(const planner::schedule_request& request, const std::vect
     }
     versions = after;
     clock += std::llround(played.makespan) + 5000;
-    run.header.minibatches += segments[id];
+    run.header.minibatches += stretchs[id];
   }
   std::stable_sort(run.records.begin(), run.records.end(),
                    [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
@@ -128,8 +128,8 @@ make_changing_run(const std::vector<std::pair<planner::schedule_request, std::ve
   synthetic_run whole;
   std::int32_t stretches = 0;
   std::int64_t end_ns = 0;
-  for (const auto& [request, segments] : epochs) {
-    const auto part = make_run(request, segments);
+  for (const auto& [request, stretchs] : epochs) {
+    const auto part = make_run(request, stretchs);
     const auto minibatches = whole.header.minibatches;
     if (stretches == 0)
       whole.header = part.header;
@@ -141,11 +141,11 @@ make_changing_run(const std::vector<std::pair<planner::schedule_request, std::ve
       r.begin_ns += before_ns;
       r.end_ns += before_ns;
       r.minibatch += minibatches;
-      r.segment += stretches;
+      r.stretch += stretches;
       end_ns = std::max(end_ns, r.end_ns);
       whole.records.push_back(r);
     }
-    stretches += static_cast<std::int32_t>(segments.size());
+    stretches += static_cast<std::int32_t>(stretchs.size());
     whole.header.minibatches = minibatches + part.header.minibatches;
   }
   return whole;
@@ -175,7 +175,7 @@ void synthetic_run::write(const std::filesystem::path& file) const {
       recorder.change_plan(*change);
   };
   for (const auto& r : records) {
-    change_before(r.segment);
+    change_before(r.stretch);
     recorder.record(r);
   }
   change_before(std::numeric_limits<std::int64_t>::max());

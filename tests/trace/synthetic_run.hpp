@@ -23,9 +23,9 @@ struct synthetic_run {
   void write(const std::filesystem::path& file) const;
 };
 
-/// One segment for each count in `segments`, with a pause between; a forward takes 1000 ns, a backward 2000, an update
+/// One stretch for each count in `stretchs`, with a pause between; a forward takes 1000 ns, a backward 2000, an update
 /// 100. Messages to the neighbours have 64 bytes and take no time.
-synthetic_run make_run(const planner::schedule_request& request, const std::vector<std::int64_t>& segments);
+synthetic_run make_run(const planner::schedule_request& request, const std::vector<std::int64_t>& stretchs);
 
 /// Runs of make_run one after another, each under the next plan: minibatches, stretches and times go on, versions do
 /// not.

@@ -8,8 +8,8 @@ namespace penstock::transport {
 /// False where the build or the machine has no NCCL.
 bool nccl_available();
 
-/// Connects this rank to all others; `unique_id` is rank 0's, carried by the control plane. Throws penstock::error, one line,
-/// where NCCL is not available.
+/// Connects this rank to all others; `unique_id` is rank 0's, carried by the control plane. Throws penstock::error, one
+/// line, where NCCL is not available.
 std::unique_ptr<endpoint> connect_nccl(int rank, int size, const std::string& unique_id);
 
 } // namespace penstock::transport

@@ -1,7 +1,6 @@
 // Stands in where NCCL is absent.
-#include "transport/nccl/nccl.hpp"
-
 #include "kernels/check.hpp"
+#include "transport/nccl/nccl.hpp"
 
 namespace penstock::transport {
 

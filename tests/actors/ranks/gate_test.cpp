@@ -1,6 +1,6 @@
 // Where a message's handler runs, what waits, and what close() waits for.
 #include "actors/ranks/gate.hpp"
-#include "actors/step_log.hpp"
+#include "actors/run/step_log.hpp"
 #include "kernels/check.hpp"
 
 #include <caf/actor_system.hpp>

@@ -1,0 +1,151 @@
+// Updates in order, one at a time.
+#include "actors/optimizer/optimizer_core.hpp"
+
+#include "kernels/check.hpp"
+
+namespace penstock::actors {
+
+optimizer_core::optimizer_core(optimizer_place place, const run_options& options, stage_weights owned,
+                               std::unique_ptr<gradient_reducer> reducer)
+    : place_(place), who_("optimizer of stage " + std::to_string(place.stage)), options_(options),
+      owned_(std::make_shared<stage_weights>(std::move(owned))), reducer_(std::move(reducer)) {}
+
+void optimizer_core::take(gradient_reducer::effects effects, optimizer_effects& out) const {
+  for (auto& e : effects)
+    std::visit([&](auto& one) { out.emplace_back(std::move(one)); }, e);
+}
+
+// -- stretches ---------------------------------------------------------------------
+
+optimizer_effects optimizer_core::on(const begin_training_msg& m) {
+  check(!current_, "a stretch began before the one before was over");
+  run_ = m.run;
+  plan_for(run_->schedule.minibatches);
+  done_ = 0;
+  is_done_ = false;
+  factors_.clear();
+  optimizer_effects out;
+  take(reducer_->begin(run_->number), out);
+  out.emplace_back(send_weights{{run_->number, place_.stage, 0, owned_->newest}});
+  finish_when_done(out);
+  return out;
+}
+
+optimizer_effects optimizer_core::on(const end_after_msg& m) {
+  optimizer_effects out;
+  if (!run_ || m.stretch != run_->number) return out;
+  plan_for(m.minibatches);
+  finish_when_done(out);
+  return out;
+}
+
+optimizer_effects optimizer_core::on(const lend_weights_msg& m) {
+  optimizer_effects out;
+  out.emplace_back(send_weights{{m.stretch, place_.stage, 0, owned_->newest}});
+  return out;
+}
+
+void optimizer_core::plan_for(std::int64_t minibatches) {
+  auto s = run_->schedule;
+  s.minibatches = minibatches;
+  planned_ = planner::updates_of(s, place_.stage);
+}
+
+void optimizer_core::finish_when_done(optimizer_effects& out) {
+  if (is_done_ || done_ < planned_) return;
+  is_done_ = true;
+  out.emplace_back(updates_are_done{});
+}
+
+// -- gradients -----------------------------------------------------------------------
+
+optimizer_effects optimizer_core::on(gradient_share_msg m) {
+  optimizer_effects out;
+  take(reducer_->take(std::move(m)), out);
+  pump(out);
+  return out;
+}
+
+optimizer_effects optimizer_core::on(gradient_bucket_msg m) {
+  optimizer_effects out;
+  take(reducer_->take(std::move(m)), out);
+  return out;
+}
+
+optimizer_effects optimizer_core::on(reduced_msg m) {
+  optimizer_effects out;
+  take(reducer_->reduced(std::move(m)), out);
+  pump(out);
+  return out;
+}
+
+void optimizer_core::pump(optimizer_effects& out) {
+  if (current_ || !run_) return;
+  if (auto sum = reducer_->take_sum(done_)) begin_update(std::move(*sum), out);
+}
+
+// -- one update ------------------------------------------------------------------------
+
+// The newest version is the one before: where no replica here holds it, or will look it up, its memory may be written.
+void optimizer_core::begin_update(gradient_sum sum, optimizer_effects& out) {
+  current_ = std::make_shared<update_work>();
+  current_->stretch = run_->number;
+  current_->group = sum.group;
+  current_->order =
+      order_update(options_, run_->schedule, place_.stage, sum.group, run_->first_minibatch, sum.minibatches);
+  current_->gradients = std::move(sum.gradients);
+  current_->in_place = sum.holds_from > sum.group;
+  current_->owned = owned_;
+  if (options_.clip_norm <= 0) {
+    out.emplace_back(compute_update_of{current_});
+    return;
+  }
+  waits_for_norm_ = true;
+  if (place_.forms_norm)
+    out.emplace_back(compute_squares{current_});
+  else
+    apply_clipped(out);
+}
+
+optimizer_effects optimizer_core::squared(const update_work& job) {
+  optimizer_effects out;
+  out.emplace_back(send_norm{{job.stretch, place_.stage, job.group, job.squares}});
+  return out;
+}
+
+optimizer_effects optimizer_core::on(const clip_msg& m) {
+  check(run_ && m.stretch == run_->number && m.group >= done_, "a clip factor for another update");
+  factors_[m.group] = m.factor;
+  optimizer_effects out;
+  apply_clipped(out);
+  return out;
+}
+
+void optimizer_core::apply_clipped(optimizer_effects& out) {
+  if (!current_ || !waits_for_norm_) return;
+  const auto factor = factors_.find(current_->group);
+  if (factor == factors_.end()) return;
+  waits_for_norm_ = false;
+  current_->order.gradient_scale *= factor->second;
+  factors_.erase(factor);
+  out.emplace_back(compute_update_of{current_});
+}
+
+optimizer_effects optimizer_core::updated(const update_work& job) {
+  check(current_ && job.group == current_->group, "an update came back that is not under way");
+  current_.reset();
+  ++done_;
+  optimizer_effects out;
+  pump(out);
+  finish_when_done(out);
+  return out;
+}
+
+std::string optimizer_core::describe() const {
+  if (!run_ || done_ >= planned_) return who_ + " has applied all updates";
+  const auto sums = reducer_->describe();
+  return who_ + " has applied " + std::to_string(done_) + " of " + std::to_string(planned_) + " updates, " +
+         (current_ ? "1" : "0") + " under way" + (sums.empty() ? "" : ", " + sums);
+}
+
+} // namespace penstock::actors

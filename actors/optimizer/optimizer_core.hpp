@@ -1,0 +1,105 @@
+// What a stage's optimizer decides: which update is next, whether it may write in place, who gets the new version. No
+// actor, thread or clock.
+#pragma once
+
+#include "actors/optimizer/gradient_reducer.hpp"
+#include "actors/optimizer/update_order.hpp"
+#include "actors/run/stretch.hpp"
+#include "kernels/safetensors.hpp"
+
+namespace penstock::actors {
+
+/// What a stage has learnt: its optimizer owns it, and nobody else reads or writes it.
+struct stage_weights {
+  weights_ptr newest;
+  std::vector<optimizer_state> optimizer_states; ///< by parameter
+  named_tensors first_gradients;                 ///< plain, of the run's first update, when asked for
+};
+
+/// One update on its way. Whoever computes it puts the new version into `owned`.
+struct update_work {
+  std::int64_t stretch = 0;
+  std::int64_t group = 0;
+  update_order order;
+  std::vector<tensor> gradients; ///< the replicas' sum, by parameter
+  std::vector<double> squares;   ///< by parameter, where the gradient is clipped
+  bool in_place = false;         ///< nobody reads the newest version any more
+  std::shared_ptr<stage_weights> owned;
+  weights_ptr made; ///< the new version, for the replicas
+  std::int64_t begin_ns = 0;
+  std::int64_t end_ns = 0;
+};
+using update_work_ptr = std::shared_ptr<update_work>;
+
+struct send_weights {
+  weights_msg message; ///< to each replica of the stage on this rank
+};
+struct compute_squares {
+  update_work_ptr job; ///< on the update's stream; comes back to optimizer_core::squared
+};
+struct send_norm {
+  norm_msg message; ///< to whoever forms the global norm
+};
+/// On the update's stream; the new version goes to each replica here as soon as it is made, as weights_msg of version
+/// group + 1, and the job comes back to optimizer_core::updated.
+struct compute_update_of {
+  update_work_ptr job;
+};
+struct updates_are_done {};
+using optimizer_effect = std::variant<sum_replicas, reduce_bucket, forget_reductions_before, send_weights,
+                                      compute_squares, send_norm, compute_update_of, updates_are_done>;
+using optimizer_effects = std::vector<optimizer_effect>;
+
+/// Coordinator to an optimizer: an evaluation begins; its replicas need the weights.
+struct lend_weights_msg {
+  std::int64_t stretch = 0;
+};
+
+struct optimizer_place {
+  int stage = 0;
+  bool forms_norm = true; ///< it speaks for the stage; optimizers on the stage's other ranks have the same gradients
+};
+
+/// Owns the stage's newest weights and its optimizer state on this rank. Applies updates in order.
+class optimizer_core {
+public:
+  optimizer_core(optimizer_place place, const run_options& options, stage_weights owned,
+                 std::unique_ptr<gradient_reducer> reducer);
+
+  [[nodiscard]] optimizer_effects on(const begin_training_msg& m);
+  [[nodiscard]] optimizer_effects on(const end_after_msg& m);
+  [[nodiscard]] optimizer_effects on(const lend_weights_msg& m);
+  [[nodiscard]] optimizer_effects on(gradient_share_msg m);
+  [[nodiscard]] optimizer_effects on(gradient_bucket_msg m);
+  [[nodiscard]] optimizer_effects on(reduced_msg m);
+  [[nodiscard]] optimizer_effects squared(const update_work& job);
+  [[nodiscard]] optimizer_effects on(const clip_msg& m);
+  [[nodiscard]] optimizer_effects updated(const update_work& job);
+
+  std::string describe() const;
+  /// For a copy, at a drain. Belongs to an update's stream while one is being computed.
+  const std::shared_ptr<stage_weights>& owned() const { return owned_; }
+
+private:
+  void take(gradient_reducer::effects effects, optimizer_effects& out) const;
+  void pump(optimizer_effects& out);
+  void begin_update(gradient_sum sum, optimizer_effects& out);
+  void apply_clipped(optimizer_effects& out);
+  void finish_when_done(optimizer_effects& out);
+  void plan_for(std::int64_t minibatches);
+
+  optimizer_place place_;
+  std::string who_;
+  const run_options& options_;
+  std::shared_ptr<stage_weights> owned_;
+  std::unique_ptr<gradient_reducer> reducer_;
+  stretch_ptr run_;
+  std::int64_t planned_ = 0;              // updates of the stretch
+  update_work_ptr current_;               // one at a time
+  bool waits_for_norm_ = false;           // current_ does
+  std::map<std::int64_t, float> factors_; // by update; the stage's other ranks may be ahead of this one
+  std::int64_t done_ = 0;                 // updates of the stretch
+  bool is_done_ = true;                   // and has said so
+};
+
+} // namespace penstock::actors

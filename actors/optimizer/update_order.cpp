@@ -1,0 +1,30 @@
+// Learning rate and scale of an update.
+#include "actors/optimizer/update_order.hpp"
+
+#include "kernels/check.hpp"
+
+#include <algorithm>
+
+namespace penstock::actors {
+
+update_order order_update(const run_options& options, const planner::schedule& s, int stage, std::int64_t group,
+                          std::int64_t first_minibatch, std::int64_t minibatches) {
+  update_order order;
+  order.first_minibatch = first_minibatch + group * planner::minibatches_per_update(s, stage);
+  order.learning_rate = learning_rate(options.lr, order.first_minibatch);
+  if (s.updates.per_minibatch_group) {
+    check(minibatches > 0, "an update without any minibatch");
+    order.gradient_scale = 1.0F / static_cast<float>(minibatches);
+    const int first_replicas = options.rate_replicas > 0 ? options.rate_replicas : s.stages.front().replicas;
+    if (s.updates.scale_learning_rate && options.replica_lr_scaling)
+      order.learning_rate *= static_cast<float>(minibatches) / static_cast<float>(first_replicas);
+  }
+  order.keep_gradients = !options.save_gradients.empty() && order.first_minibatch == 0;
+  return order;
+}
+
+float clip_factor(double norm, double clip) {
+  return static_cast<float>(std::min(1.0, clip / (norm + 1e-6)));
+}
+
+} // namespace penstock::actors

@@ -1,0 +1,268 @@
+// Replays a schedule's definition with one control thread and no actors: minibatch after minibatch, each with the
+// weight versions that DESIGN section 2 gives it. It knows no lists, credits, messages or timing, so it can judge them.
+#include "actors/run/executor.hpp"
+#include "actors/run/step_log.hpp"
+#include "actors/source/microbatch_loader.hpp"
+#include "actors/stage/stage_compute.hpp"
+#include "actors/stage/stage_copies.hpp"
+#include "kernels/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <utility>
+
+namespace penstock::actors {
+
+namespace {
+
+class oracle_executor final : public executor {
+public:
+  explicit oracle_executor(run_services& services);
+  std::int64_t train(stretch_ptr run) override;
+  std::optional<loss_metrics> evaluate(const dataset& data, std::int64_t batch,
+                                       const std::vector<std::vector<tensor>>& states) override;
+  std::map<int, stage_copy> collect(copy_of what) override { return copies(what, {}); }
+  void require_finite(const std::string& after) override { copies(copy_of::nothing, after); }
+  std::map<int, stage_measures> measure() override;
+
+private:
+  // What the run has learnt of a stage.
+  struct learnt {
+    stage_weights weights;
+    std::vector<std::vector<tensor>> states; // by replica
+  };
+  struct stage_memory {
+    std::deque<weights_ptr> versions;           // consecutive; the newest is the stage's own
+    std::int64_t base = 0;                      // absolute version at the drain
+    std::vector<std::vector<tensor>> gradients; // per replica
+  };
+  std::int64_t forward_version(int stage, std::int64_t tau) const;
+  std::int64_t versions_kept(int stage) const;
+  weights_ptr version(int stage, std::int64_t relative) const;
+  void run_microbatch(std::int64_t tau, std::int32_t micro);
+  void update(std::int64_t tau);
+  void apply(int stage, std::int64_t group, std::int64_t contributions, std::vector<tensor> sum, float clip);
+  std::vector<tensor> gather(int stage);
+  void update_groups(std::int64_t tau);
+  void update_all(std::int64_t tau);
+  std::map<int, stage_copy> copies(copy_of what, const std::string& after);
+  learnt& of(const stage_unit& s) { return learnt_[static_cast<std::size_t>(s.index)]; }
+
+  run_services& services_;
+  microbatch_loader loader_;
+  std::vector<learnt> learnt_;
+  stretch_ptr run_;
+  std::vector<stage_memory> memory_;
+};
+
+oracle_executor::oracle_executor(run_services& services)
+    : services_(services), loader_(*services.inputs.train, services.options.batch, services.plan.microbatches,
+                                   services.options.seed, true, services.options.last) {
+  for (auto& s : services_.built.stages) {
+    auto& own = learnt_.emplace_back();
+    own.weights = std::exchange(s.owned, {});
+    for (auto& r : s.replicas)
+      own.states.push_back(std::exchange(r.states, {}));
+  }
+}
+
+// DESIGN section 2, rules 1 and 6 and the table: how many updates of this stage a forward of minibatch tau must have
+// seen.
+std::int64_t oracle_executor::forward_version(int stage, std::int64_t tau) const {
+  const auto& plan = run_->schedule;
+  if (plan.synchronous) return tau;
+  if (plan.name == "2bw") return std::max<std::int64_t>(0, tau - 1);
+  const auto& s = plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? 0 : stage)];
+  return std::max<std::int64_t>(0, tau / s.replicas - (s.credit - 1) - s.update_lag);
+}
+
+std::int64_t oracle_executor::versions_kept(int stage) const {
+  const auto& plan = run_->schedule;
+  if (plan.synchronous) return 1;
+  if (plan.name == "2bw") return 2;
+  const auto& s = plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? 0 : stage)];
+  return s.credit + s.update_lag;
+}
+
+weights_ptr oracle_executor::version(int stage, std::int64_t relative) const {
+  const auto& m = memory_[static_cast<std::size_t>(stage)];
+  for (const auto& w : m.versions)
+    if (w->version == m.base + relative) return w;
+  throw std::logic_error("the oracle lacks version " + std::to_string(relative) + " of stage " + std::to_string(stage));
+}
+
+std::int64_t oracle_executor::train(stretch_ptr run) {
+  run_ = std::move(run);
+  memory_.clear();
+  for (auto& s : services_.built.stages) {
+    stage_memory m;
+    m.base = of(s).weights.newest->version;
+    m.versions.push_back(of(s).weights.newest);
+    m.gradients.assign(s.replicas.size(), std::vector<tensor>(s.layers->parameters().size()));
+    memory_.push_back(std::move(m));
+  }
+  services_.steps.begin_stretch(run_->first_minibatch, 0);
+  std::int64_t tau = 0;
+  for (; tau < run_->schedule.minibatches; ++tau) {
+    if (services_.control.wants_drain()) break;
+    for (std::int32_t m = 0; m < run_->schedule.microbatches; ++m)
+      run_microbatch(tau, m);
+    update(tau);
+  }
+  if (run_->schedule.updates.per_minibatch_group && tau > 0)
+    for (auto& s : services_.built.stages) { // the last group may be short of minibatches
+      const auto replicas = static_cast<std::int64_t>(s.replicas.size());
+      if (tau % replicas != 0) apply(s.index, (tau - 1) / replicas, tau % replicas, gather(s.index), 1);
+    }
+  memory_.clear();
+  services_.steps.end_stretch();
+  return tau;
+}
+
+void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
+  auto& parts = services_.built;
+  const auto minibatch = run_->first_minibatch + tau;
+  const auto loaded = loader_.load(minibatch, micro);
+  const microbatch_id id{services_.options.seed, minibatch, micro, loaded.samples, loaded.minibatch_samples};
+  std::vector<microbatch_record> records(parts.stages.size());
+  std::vector<tensor> flowing{loaded.input};
+  loss_metrics metrics;
+  for (auto& s : parts.stages) {
+    const auto i = static_cast<std::size_t>(s.index);
+    const int r = planner::replica_of(run_->schedule, s.index, tau, micro);
+    records[i].id = id;
+    records[i].weights = version(s.index, forward_version(s.index, tau));
+    auto& replica = s.replicas[static_cast<std::size_t>(r)];
+    replica.work->run([&](backend& ops) {
+      auto result = compute_forward(ops, parts, s, replica, of(s).states[static_cast<std::size_t>(r)],
+                                    std::move(flowing), loaded.labels, records[i]);
+      flowing = std::move(result.outputs);
+      if (s.is_last) metrics = result.metrics;
+    });
+  }
+  if (services_.options.stop_on_nonfinite && !std::isfinite(metrics.loss_sum))
+    throw error("[training] the loss is not finite (" + std::to_string(metrics.loss_sum) + "): stage " +
+                std::to_string(parts.stages.size() - 1) + ", minibatch " + std::to_string(minibatch) +
+                ", micro-batch " + std::to_string(micro) + ", weight version " +
+                std::to_string(records.back().weights->version));
+  for (auto it = parts.stages.rbegin(); it != parts.stages.rend(); ++it) {
+    auto& s = *it;
+    const auto i = static_cast<std::size_t>(s.index);
+    const auto r = static_cast<std::size_t>(planner::replica_of(run_->schedule, s.index, tau, micro));
+    const auto weights = run_->schedule.stashes_weights ? records[i].weights : of(s).weights.newest;
+    s.replicas[r].work->run([&](backend& ops) {
+      flowing = compute_backward(ops, parts, s, s.replicas[r], of(s).states[r], std::move(flowing), *weights,
+                                 records[i], memory_[i].gradients[r]);
+    });
+    records[i] = {};
+  }
+  services_.steps.add(minibatch, micro, metrics);
+}
+
+std::vector<tensor> oracle_executor::gather(int stage) {
+  auto& s = services_.built.stages[static_cast<std::size_t>(stage)];
+  auto& gradients = memory_[static_cast<std::size_t>(stage)].gradients;
+  std::vector<tensor> sum;
+  s.update_stream().run([&](backend& ops) { sum = sum_gradients(ops, std::move(gradients)); });
+  gradients.assign(s.replicas.size(), std::vector<tensor>(s.layers->parameters().size()));
+  return sum;
+}
+
+void oracle_executor::apply(int stage, std::int64_t group, std::int64_t contributions, std::vector<tensor> sum,
+                            float clip) {
+  auto& s = services_.built.stages[static_cast<std::size_t>(stage)];
+  auto& versions = memory_[static_cast<std::size_t>(stage)].versions;
+  const auto kept = static_cast<std::size_t>(versions_kept(stage));
+  while (versions.size() > kept - 1)
+    versions.pop_front(); // so that an update may happen in place
+  auto order = order_update(services_.options, run_->schedule, stage, group, run_->first_minibatch, contributions);
+  order.gradient_scale *= clip;
+  auto& own = of(s).weights;
+  const bool in_place = versions.empty(); // else a later forward reads the newest
+  s.update_stream().run([&](backend& ops) {
+    compute_update(ops, services_.built, s, services_.options, order, sum, own, in_place);
+    sum.clear();
+  });
+  versions.push_back(own.newest);
+}
+
+void oracle_executor::update(std::int64_t tau) {
+  if (run_->schedule.updates.per_minibatch_group)
+    update_groups(tau);
+  else
+    update_all(tau);
+}
+
+void oracle_executor::update_groups(std::int64_t tau) {
+  for (auto& s : services_.built.stages) {
+    const auto replicas = static_cast<std::int64_t>(s.replicas.size());
+    if ((tau + 1) % replicas == 0) apply(s.index, tau / replicas, replicas, gather(s.index), 1);
+  }
+}
+
+void oracle_executor::update_all(std::int64_t tau) {
+  std::vector<std::vector<tensor>> sums;
+  double squares = 0;
+  for (auto& s : services_.built.stages) {
+    sums.push_back(gather(s.index));
+    if (services_.options.clip_norm > 0)
+      s.update_stream().run([&](backend& ops) {
+        for (const auto q : gradient_squares(ops, sums.back()))
+          squares += q;
+      });
+  }
+  const auto clip =
+      services_.options.clip_norm > 0 ? clip_factor(std::sqrt(squares), services_.options.clip_norm) : 1.0F;
+  for (auto& s : services_.built.stages)
+    apply(s.index, tau, 1, std::move(sums[static_cast<std::size_t>(s.index)]), clip);
+}
+
+std::optional<loss_metrics> oracle_executor::evaluate(const dataset& data, std::int64_t batch,
+                                                      const std::vector<std::vector<tensor>>& states) {
+  microbatch_loader loader(data, batch, 1, services_.options.seed, false);
+  loss_metrics total;
+  for (std::int64_t b = 0; b < loader.plan().per_epoch(); ++b) {
+    if (services_.control.stop) return std::nullopt;
+    services_.observer.on_progress({"evaluating", total.samples, data.size()});
+    const auto loaded = loader.load(b, 0);
+    std::vector<tensor> flowing{loaded.input};
+    for (auto& s : services_.built.stages)
+      s.update_stream().run([&](backend& ops) {
+        auto stage_states = states[static_cast<std::size_t>(s.index)];
+        auto result = compute_evaluation(ops, services_.built, s, std::move(flowing), loaded.labels,
+                                         *of(s).weights.newest, stage_states);
+        flowing = std::move(result.outputs);
+        if (s.is_last) total += result.metrics;
+      });
+  }
+  return total;
+}
+
+std::map<int, stage_copy> oracle_executor::copies(copy_of what, const std::string& after) {
+  std::map<int, stage_copy> all;
+  memory_pool pool;
+  for (auto& s : services_.built.stages)
+    s.update_stream().run([&](backend& ops) {
+      auto& copy = all[s.index];
+      copy = copy_learnt(ops, services_.built, s, of(s).weights, what, after, pool);
+      for (std::size_t r = 0; r < s.replicas.size(); ++r)
+        copy.merge(copy_states(s, static_cast<int>(r), of(s).states[r], what, after, pool));
+    });
+  return all;
+}
+
+std::map<int, stage_measures> oracle_executor::measure() {
+  std::map<int, stage_measures> all;
+  for (auto& s : services_.built.stages)
+    all[s.index] = measure_stage(s, of(s).weights);
+  return all;
+}
+
+} // namespace
+
+std::unique_ptr<executor> make_oracle_executor(run_services& services) {
+  return std::make_unique<oracle_executor>(services);
+}
+
+} // namespace penstock::actors

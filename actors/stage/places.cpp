@@ -1,0 +1,48 @@
+// From stages and options to places.
+#include "actors/stage/places.hpp"
+
+namespace penstock::actors {
+
+namespace {
+
+stage_place stage_place_of(const pipeline& p, const stage_unit& s, int replica, const run_options& options) {
+  return {.stage = s.index,
+          .replica = replica,
+          .replicas = static_cast<int>(s.replicas.size()),
+          .is_first = s.is_first,
+          .is_last = s.is_last,
+          .recomputes = s.recomputes,
+          .sends_buckets = p.where.hosts(s.index).size() > 1,
+          .stops_on_nonfinite = options.stop_on_nonfinite,
+          .seed = options.seed,
+          .layers = s.layers};
+}
+
+} // namespace
+
+worker_place place_of(const pipeline& p, const planner::worker& w, const run_options& options,
+                      std::int64_t source_credit, std::int64_t plan_epoch) {
+  worker_place place{.plan_epoch = plan_epoch, .position = w.position, .replica = w.replica};
+  for (const int stage : p.stages_at(w.position)) {
+    auto one = stage_place_of(p, p.stages[static_cast<std::size_t>(stage)], w.replica, options);
+    one.plan_epoch = plan_epoch;
+    one.source_credit = source_credit;
+    place.stages.push_back(std::move(one));
+  }
+  return place;
+}
+
+coordinator_place place_of(const pipeline& p, const run_options& options) {
+  coordinator_place place{.rank = p.rank, .ranks = p.where.ranks, .source_ranks = p.where.hosts(0)};
+  place.has_source = p.stages.front().is_local();
+  place.has_metrics = p.rank == 0;
+  place.stages = p.stages.size();
+  place.training_parts = (place.has_source ? 1 : 0) + (place.has_metrics ? 1 : 0);
+  for (const auto& s : p.stages) // the workers here, and an optimizer a stage
+    if (s.is_local()) place.training_parts += 1 + (s.index < p.positions() ? s.local.size() : 0);
+  place.clip_norm = options.clip_norm;
+  place.stall_seconds = options.stall_seconds;
+  return place;
+}
+
+} // namespace penstock::actors

@@ -1,0 +1,56 @@
+// What a stage replica computes for one micro-batch. Called on the replica's stream; shared by both executors.
+#pragma once
+
+#include "actors/optimizer/update_order.hpp"
+#include "actors/stage/pipeline.hpp"
+#include "actors/stage/stage_work.hpp"
+
+namespace penstock::actors {
+
+struct stage_forward {
+  std::vector<tensor> outputs; ///< in the order of segment::outputs(); "none" for an empty micro-batch
+  loss_metrics metrics;        ///< last stage
+};
+
+/// Training forward: fills `record` but for its weights, which the caller captured. `labels` only on the last stage.
+stage_forward compute_forward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
+                              std::span<tensor> states, std::vector<tensor> inputs, const tensor& labels,
+                              microbatch_record& record);
+
+/// Backward with the weights given (the captured ones, but under pipedream-naive). Weight gradients are added into
+/// `gradients`. Returns input gradients in the order of segment::inputs(). Where the stage recomputes, its forward runs
+/// again first, with the captured weights and the same random numbers; BatchNorm's statistics stay as they are.
+/// `layer_done` is called with each layer whose part of the gradients has been added, last layer first.
+std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
+                                     std::span<tensor> states, std::vector<tensor> output_gradients,
+                                     const weight_set& weights, microbatch_record& record, std::span<tensor> gradients,
+                                     const std::function<void(int)>& layer_done = {});
+
+/// The same in two parts: the input gradients, and what the record then keeps for the weights' part in place of its
+/// activations; then the weight gradients.
+std::vector<tensor> compute_backward_input(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
+                                           std::span<tensor> states, std::vector<tensor> output_gradients,
+                                           const weight_set& weights, microbatch_record& record);
+void compute_backward_weight(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
+                             const weight_set& weights, microbatch_record& record, std::span<tensor> gradients,
+                             const std::function<void(int)>& layer_done = {});
+
+/// Evaluation forward: given states, nothing kept.
+stage_forward compute_evaluation(backend& ops, const pipeline& p, const stage_unit& s, std::vector<tensor> inputs,
+                                 const tensor& labels, const weight_set& weights, std::span<tensor> states);
+
+/// Adds the replicas' gradients into the first that has any, in replica order.
+std::vector<tensor> sum_gradients(backend& ops, std::vector<std::vector<tensor>> replicas);
+
+/// Squares of each parameter's gradient, in parameter order; "none" counts 0.
+std::vector<double> gradient_squares(backend& ops, std::span<const tensor> gradients);
+/// Makes the stage's next weight version in `owned`: in place, which nobody who reads the newest may notice, or into
+/// recycled buffers. Throws error when a weight is no longer finite, unless options.stop_on_nonfinite is off.
+void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_options& options,
+                    const update_order& order, std::span<const tensor> gradients, stage_weights& owned, bool in_place);
+
+/// One job of a stage replica: fills in its results. `layer_done` as for compute_backward.
+void compute_job(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r, stage_work& job,
+                 const std::function<void(int)>& layer_done = {});
+
+} // namespace penstock::actors
