@@ -28,6 +28,12 @@ def vgg16(nn):
     return nn.Sequential(*layers, *head)
 
 
+def first_heavy(nn):
+    """tools/bench_lag_model.cpp"""
+    return nn.Sequential(nn.Flatten(), nn.Linear(3072, 2048), nn.ReLU(), nn.Linear(2048, 512), nn.ReLU(),
+                         nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+
+
 def resnet50(nn):
     class Bottleneck(nn.Module):
         def __init__(self, inputs, width, stride):
