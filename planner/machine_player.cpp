@@ -219,7 +219,7 @@ void machine_player::occupy(int lane, const action& a) {
   if (!makes_weight_gradient(a.kind)) return;
   auto& done = own_of(stage, lane).shares[group_of(a)];
   if (!std::exchange(done.is_begun, true)) done.backwards_left = backwards_for(lane, a);
-  if (--done.backwards_left == 0) join_update(lane, a, now_, end);
+  if (--done.backwards_left == 0) join_update(a, now_, end);
 }
 
 void machine_player::finish(int lane, const action& a) {

@@ -116,7 +116,7 @@ private:
   void begin_parting(int lane, bool is_paired, double end);
   void part(int lane, const action& a);
 
-  void join_update(int lane, const action& a, double begin, double end);
+  void join_update(const action& a, double begin, double end);
   void reach_update(int lane, const action& a);
   void begin_all_reduce(const action& a);
   void plan_bucket(int list, const action& a);

@@ -11,7 +11,7 @@ std::size_t machine_player::group_of(const action& a) const {
 }
 
 /// The replica's last backward of the update begins, or it has none and is at the update itself.
-void machine_player::join_update(int lane, const action& a, double begin, double end) {
+void machine_player::join_update(const action& a, double begin, double end) {
   const auto stage = a.stage;
   const auto& st = stage_of(stage);
   auto& u = state_of_update(a);
@@ -26,7 +26,7 @@ void machine_player::reach_update(int lane, const action& a) {
   const auto& st = stage_of(stage);
   auto& u = state_of_update(a);
   own_of(stage, lane).reached.push_back(a);
-  if (!own_of(stage, lane).shares[group_of(a)].is_begun) join_update(lane, a, now_, now_);
+  if (!own_of(stage, lane).shares[group_of(a)].is_begun) join_update(a, now_, now_);
   if (++u.reached == st.replicas) {
     if (!st.reduces || st.updates_once) {
       u.is_reduced = true;
