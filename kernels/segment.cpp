@@ -222,7 +222,7 @@ std::vector<tensor> segment::walk_back(backend& ops, const segment_call& call, l
       sum = ops.add(std::move(sum), g, false);
   };
   for (int l = last_ - 1; l >= first_; --l) {
-    const auto& s = step_of(l);
+    const auto& s = call_of(l);
     if (s.absorbed || !s.needs_backward) continue;
     const stopwatch watch;
     const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
@@ -249,7 +249,7 @@ std::vector<tensor> segment::walk_back(backend& ops, const segment_call& call, l
 }
 
 void segment::add_gradients(backend& ops, int layer, std::vector<tensor> found, std::span<tensor> gradients) const {
-  const auto& s = step_of(layer);
+  const auto& s = call_of(layer);
   for (std::size_t i = 0; i < s.parameter_count; ++i) {
     auto& sum = gradients[s.first_parameter + i];
     auto& g = found.at(i);
@@ -266,7 +266,7 @@ std::vector<tensor> segment::backward(backend& ops, const segment_call& call, st
   check(weights.size() == parameters_.size() && gradients.size() == parameters_.size(),
         "segment::backward with another number of tensors");
   const auto run = [&](int l, run_context& context, std::vector<tensor>& dy, std::span<const tensor> saved) {
-    const auto& s = step_of(l);
+    const auto& s = call_of(l);
     const auto& op = *model_->layers()[static_cast<std::size_t>(l)].op;
     auto result = op.backward(context, dy, weights.subspan(s.first_parameter, s.parameter_count), saved);
     add_gradients(ops, l, std::move(result.weight_gradients), gradients);
@@ -281,7 +281,7 @@ std::vector<tensor> segment::backward_input(backend& ops, const segment_call& ca
   check(weights.size() == parameters_.size(), "segment::backward_input with another number of weights");
   work.layers.clear();
   const auto run = [&](int l, run_context& context, std::vector<tensor>& dy, std::span<const tensor> saved) {
-    const auto& s = step_of(l);
+    const auto& s = call_of(l);
     const auto& op = *model_->layers()[static_cast<std::size_t>(l)].op;
     auto result = op.backward_input(context, dy, weights.subspan(s.first_parameter, s.parameter_count), saved);
     if (s.parameter_count > 0) work.layers.push_back({l, std::move(result.kept)});
@@ -296,7 +296,7 @@ void segment::backward_weight(backend& ops, const segment_call& call, std::span<
         "segment::backward_weight with another number of tensors");
   for (auto& [l, kept] : work.layers) {
     const stopwatch watch;
-    const auto& s = step_of(l);
+    const auto& s = call_of(l);
     const auto& op = *model_->layers()[static_cast<std::size_t>(l)].op;
     auto context = context_for(ops, call, l, {});
     auto found = op.backward_weight(context, weights.subspan(s.first_parameter, s.parameter_count), kept);

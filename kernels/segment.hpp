@@ -116,7 +116,7 @@ private:
   std::vector<int> uses() const;
   const std::vector<value_id>& results_of(int layer) const;
   run_context context_for(backend& ops, const segment_call& call, int layer, std::span<tensor> states) const;
-  const layer_call& step_of(int layer) const { return calls_[static_cast<std::size_t>(layer - first_)]; }
+  const layer_call& call_of(int layer) const { return calls_[static_cast<std::size_t>(layer - first_)]; }
   /// Computes one layer's part of a backward and returns its input gradients.
   using layer_backward = std::function<std::vector<tensor>(int layer, run_context& context, std::vector<tensor>& dy,
                                                            std::span<const tensor> saved)>;

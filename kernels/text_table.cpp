@@ -177,7 +177,7 @@ std::string lay_out_table(std::vector<std::vector<std::string>> rows, const tabl
 }
 
 std::string counted(std::int64_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : noun.ends_with("ch") ? "es" : "s");
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : noun.ends_with("tch") ? "es" : "s");
 }
 
 std::string fold_lines(const std::string& lines, std::size_t columns) {

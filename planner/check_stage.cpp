@@ -7,7 +7,7 @@ namespace penstock::planner {
 
 std::string count_of(std::int64_t n, const std::string& noun) {
   if (n == 1) return "1 " + noun;
-  return std::to_string(n) + " " + noun + (noun.ends_with("ch") ? "es" : "s");
+  return std::to_string(n) + " " + noun + (noun.ends_with("tch") ? "es" : "s");
 }
 
 stage_checker::stage_checker(const schedule& s, int stage)

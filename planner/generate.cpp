@@ -1,4 +1,5 @@
 // Makes the order of a stage's schedules: one greedy rule, steered by the preset's flags.
+#include "planner/dealt_microbatches.hpp"
 #include "planner/generator.hpp"
 #include "planner/interleaved.hpp"
 #include "planner/presets.hpp"
@@ -50,14 +51,11 @@ private:
 class greedy_order final : public generator {
 public:
   greedy_order(const schedule& s, const preset& p, int stage, int replica)
-      : p_(p), stage_(stage), microbatches_(s.microbatches),
-        replicas_(s.stages[static_cast<std::size_t>(stage)].replicas), replica_(replica),
+      : p_(p), stage_(stage), dealt_(s, stage, replica),
         credit_(std::max<std::int64_t>(1, s.stages[static_cast<std::size_t>(stage)].credit)),
         lag_(s.stages[static_cast<std::size_t>(stage)].update_lag),
         source_credit_per_replica_(s.stages.front().credit) {
-    skipped_minibatches_ = replicas_ / microbatches_;
-    skipped_microbatches_ = replicas_ % microbatches_;
-    next_forward_ = next_backward_ = {replica_ / microbatches_, replica_ % microbatches_};
+    next_forward_ = next_backward_ = dealt_.first();
     set_end(s.minibatches);
   }
 
@@ -76,31 +74,29 @@ public:
       ++written_;
     } else if (choice_ == choice::forward) {
       versions_.push(forward_version());
-      ++forwards_;
-      pass(next_forward_);
+      dealt_.pass(next_forward_);
     } else {
       versions_.pop();
-      ++backwards_;
-      pass(next_backward_);
+      dealt_.pass(next_backward_);
     }
     choose();
   }
 
   void end_after(std::int64_t minibatches) override {
     if (minibatches >= minibatches_) return;
-    if (forwards_ > count_until(minibatches)) throw std::logic_error(begun_beyond_the_end);
+    if (next_forward_.past > dealt_.among_first(minibatches)) throw std::logic_error(begun_beyond_the_end);
     set_end(minibatches);
   }
 
   bool append_state(std::int64_t origin, std::vector<std::int64_t>& numbers) const override {
-    if (origin * microbatches_ % replicas_ != 0) return false;
-    const auto dealt = origin * microbatches_ / replicas_;
+    if (!dealt_.deals_anew_at(origin)) return false;
+    const auto dealt = dealt_.among_first(origin);
     const auto updated = is_grouped() ? dealt : origin;
-    numbers.insert(numbers.end(), {forwards_ - dealt, backwards_ - dealt, written_ - updated});
+    numbers.insert(numbers.end(), {next_forward_.past - dealt, next_backward_.past - dealt, written_ - updated});
     versions_.append_state(updated, numbers);
     // Until stage 0 has filled the pipeline, versions do not grow with the minibatches.
     if (p_.versions == version_rule::vertical)
-      numbers.push_back(std::min<std::int64_t>(0, forwards_ - (source_credit_per_replica_ - 1)));
+      numbers.push_back(std::min<std::int64_t>(0, next_forward_.past - (source_credit_per_replica_ - 1)));
     return true;
   }
 
@@ -108,53 +104,37 @@ private:
   enum class choice : std::uint8_t { nothing, update, forward, backward };
 
   bool is_grouped() const { return p_.unit == update_unit::replica_group; }
-  /// One of the replica's micro-batches, which are dealt in turn by the running number.
-  struct item {
-    std::int64_t minibatch = 0;
-    std::int64_t microbatch = 0;
-  };
-  void pass(item& i) const { // without a division: this runs for every action of a simulation
-    i.minibatch += skipped_minibatches_;
-    i.microbatch += skipped_microbatches_;
-    if (i.microbatch < microbatches_) return;
-    i.microbatch -= microbatches_;
-    ++i.minibatch;
-  }
-  action of(action_kind kind, const item& i, std::int64_t version) const {
+  using turn = dealt_microbatches::turn;
+  action of(action_kind kind, const turn& i, std::int64_t version) const {
     return {kind, i.minibatch, static_cast<std::int32_t>(i.microbatch), version, stage_};
   }
 
-  /// Micro-batches of the first minibatches that are dealt to this replica.
-  std::int64_t count_until(std::int64_t minibatches) const {
-    const auto all = minibatches * microbatches_;
-    return all > replica_ ? (all - replica_ + replicas_ - 1) / replicas_ : 0;
-  }
   void set_end(std::int64_t minibatches) {
     minibatches_ = minibatches;
-    count_ = count_until(minibatches);
-    updates_ = is_grouped() ? (minibatches + replicas_ - 1) / replicas_ : minibatches;
+    count_ = dealt_.among_first(minibatches);
+    updates_ = is_grouped() ? (minibatches + dealt_.replicas() - 1) / dealt_.replicas() : minibatches;
     choose();
   }
 
   void choose() {
     if (next_update_is_due())
       choice_ = choice::update;
-    else if (backwards_ == count_)
+    else if (next_backward_.past == count_)
       choice_ = choice::nothing;
     else
       choice_ = may_forward() ? choice::forward : choice::backward;
   }
 
   bool may_forward() const {
-    if (forwards_ == count_) return false;
+    if (next_forward_.past == count_) return false;
     if (p_.flush == flush_point::minibatch && next_forward_.minibatch != next_backward_.minibatch) return false;
-    return p_.order == action_order::all_forwards_first || forwards_ - backwards_ < credit_;
+    return p_.order == action_order::all_forwards_first || next_forward_.past - next_backward_.past < credit_;
   }
 
   std::int64_t forward_version() const {
     // Stage 0 of equal replica counts has done this many updates before its own forward of the minibatch.
     if (p_.versions == version_rule::vertical)
-      return std::max<std::int64_t>(0, forwards_ - (source_credit_per_replica_ - 1));
+      return std::max<std::int64_t>(0, next_forward_.past - (source_credit_per_replica_ - 1));
     return written_;
   }
 
@@ -162,21 +142,23 @@ private:
   // its backward g + d.
   bool next_update_is_due() const {
     if (written_ >= updates_) return false; // more were written where the end has moved
-    if (backwards_ < count_ && (is_grouped() ? backwards_ - lag_ : next_backward_.minibatch) <= written_) return false;
+    if (next_backward_.past < count_ &&
+        (is_grouped() ? next_backward_.past - lag_ : next_backward_.minibatch) <= written_)
+      return false;
     const bool waits_for_next = p_.unit == update_unit::minibatch_after_next;
-    return !waits_for_next || forwards_ == count_ || next_forward_.minibatch > written_ + 1;
+    return !waits_for_next || next_forward_.past == count_ || next_forward_.minibatch > written_ + 1;
   }
 
   const preset& p_; // of the table, which lives for ever
   std::int32_t stage_;
-  std::int64_t microbatches_, replicas_, replica_, credit_, lag_, source_credit_per_replica_;
+  dealt_microbatches dealt_;
+  std::int64_t credit_, lag_, source_credit_per_replica_;
   std::int64_t minibatches_ = 0;
   std::int64_t count_ = 0;   // micro-batches dealt to this replica
   std::int64_t updates_ = 0; // of the whole stretch
-  std::int64_t forwards_ = 0, backwards_ = 0, written_ = 0;
-  item next_forward_, next_backward_;
-  std::int64_t skipped_minibatches_ = 0, skipped_microbatches_ = 0; // from one of its items to the next
-  version_queue versions_;                                          // read by each forward in flight
+  std::int64_t written_ = 0;
+  turn next_forward_, next_backward_;
+  version_queue versions_; // read by each forward in flight
   choice choice_ = choice::nothing;
 };
 

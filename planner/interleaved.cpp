@@ -67,7 +67,7 @@ public:
   std::optional<action> peek() const override {
     if (minibatch_ >= minibatches_) return std::nullopt;
     if (updates_due_ > 0) // the last chunk's first
-      return action{action_kind::update, minibatch_, 0, minibatch_ + 1, stage_of(chunks_ - 1 - updates_)};
+      return update_action(stage_of(chunks_ - 1 - updates_), minibatch_);
     const auto next = within_.peek();
     return action{next.is_forward ? action_kind::forward : action_kind::backward, minibatch_,
                   static_cast<std::int32_t>(first_ + next.microbatch * replicas_), minibatch_, stage_of(next.chunk)};

@@ -1,6 +1,8 @@
 // One forward, one input's part of a backward, and the weights' part as late as the stage's bound lets it be.
 #include "planner/split_backward_order.hpp"
 
+#include "planner/dealt_microbatches.hpp"
+
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -14,13 +16,11 @@ namespace {
 class split_backward_order final : public generator {
 public:
   split_backward_order(const schedule& s, int stage, int replica)
-      : stage_(stage), microbatches_(s.microbatches), replicas_(s.stages[static_cast<std::size_t>(stage)].replicas),
-        replica_(replica), credit_(std::max<std::int64_t>(1, s.stages[static_cast<std::size_t>(stage)].credit)),
+      : stage_(stage), dealt_(s, stage, replica),
+        credit_(std::max<std::int64_t>(1, s.stages[static_cast<std::size_t>(stage)].credit)),
         delayed_(s.stages[static_cast<std::size_t>(stage)].delayed_weight_gradients),
         is_whole_(stage == 0 && delayed_ == 0) {
-    skipped_minibatches_ = replicas_ / microbatches_;
-    skipped_microbatches_ = replicas_ % microbatches_;
-    forward_ = input_ = weight_ = {0, replica_ / microbatches_, replica_ % microbatches_};
+    forward_ = input_ = weight_ = dealt_.first();
     set_end(s.minibatches);
   }
 
@@ -35,7 +35,7 @@ public:
     case choice::weight:
       return of(action_kind::backward_weight, weight_);
     case choice::update:
-      return action{action_kind::update, written_, 0, written_ + 1, stage_};
+      return update_action(stage_, written_);
     case choice::nothing:
       break;
     }
@@ -44,85 +44,66 @@ public:
 
   void advance() override {
     if (choice_ == choice::update) ++written_;
-    if (choice_ == choice::forward) pass(forward_);
-    if (choice_ == choice::input) pass(input_);
-    if (choice_ == choice::weight || (choice_ == choice::input && is_whole_)) pass(weight_);
+    if (choice_ == choice::forward) dealt_.pass(forward_);
+    if (choice_ == choice::input) dealt_.pass(input_);
+    if (choice_ == choice::weight || (choice_ == choice::input && is_whole_)) dealt_.pass(weight_);
     choose();
   }
 
   void end_after(std::int64_t minibatches) override {
     if (minibatches >= minibatches_) return;
-    if (forward_.count > count_until(minibatches)) throw std::logic_error(begun_beyond_the_end);
+    if (forward_.past > dealt_.among_first(minibatches)) throw std::logic_error(begun_beyond_the_end);
     set_end(minibatches);
   }
 
   bool append_state(std::int64_t origin, std::vector<std::int64_t>& numbers) const override {
-    if (origin * microbatches_ % replicas_ != 0) return false;
-    const auto dealt = origin * microbatches_ / replicas_;
+    if (!dealt_.deals_anew_at(origin)) return false;
+    const auto dealt = dealt_.among_first(origin);
     numbers.insert(numbers.end(),
-                   {forward_.count - dealt, input_.count - dealt, weight_.count - dealt, written_ - origin});
+                   {forward_.past - dealt, input_.past - dealt, weight_.past - dealt, written_ - origin});
     return true;
   }
 
 private:
   enum class choice : std::uint8_t { nothing, forward, input, weight, update };
-  /// How many of the replica's micro-batches are past, and the next one. They are dealt in turn by the running number.
-  struct progress {
-    std::int64_t count = 0;
-    std::int64_t minibatch = 0;
-    std::int64_t microbatch = 0;
-  };
+  using turn = dealt_microbatches::turn;
 
-  void pass(progress& p) const { // without a division: this runs for every action of a simulation
-    ++p.count;
-    p.minibatch += skipped_minibatches_;
-    p.microbatch += skipped_microbatches_;
-    if (p.microbatch < microbatches_) return;
-    p.microbatch -= microbatches_;
-    ++p.minibatch;
-  }
   /// What belongs to one minibatch reads the version that all updates before it have written.
-  action of(action_kind kind, const progress& p) const {
+  action of(action_kind kind, const turn& p) const {
     return {kind, p.minibatch, static_cast<std::int32_t>(p.microbatch), written_, stage_};
   }
 
-  /// Micro-batches of the first minibatches that are dealt to this replica.
-  std::int64_t count_until(std::int64_t minibatches) const {
-    const auto all = minibatches * microbatches_;
-    return all > replica_ ? (all - replica_ + replicas_ - 1) / replicas_ : 0;
-  }
   void set_end(std::int64_t minibatches) {
     minibatches_ = minibatches;
-    count_ = count_until(minibatches);
+    count_ = dealt_.among_first(minibatches);
     choose();
   }
 
   void choose() {
-    if (written_ < minibatches_ && (weight_.count == count_ || weight_.minibatch > written_))
+    if (written_ < minibatches_ && (weight_.past == count_ || weight_.minibatch > written_))
       choice_ = choice::update;
-    else if (weight_.count == count_)
+    else if (weight_.past == count_)
       choice_ = choice::nothing;
-    else if (input_.count - weight_.count > delayed_)
+    else if (input_.past - weight_.past > delayed_)
       choice_ = choice::weight;
     else if (may_forward())
       choice_ = choice::forward;
     else
-      choice_ = input_.count < forward_.count ? choice::input : choice::weight;
+      choice_ = input_.past < forward_.past ? choice::input : choice::weight;
   }
 
   bool may_forward() const {
-    return forward_.count < count_ && forward_.minibatch == weight_.minibatch &&
-           forward_.count - input_.count < credit_;
+    return forward_.past < count_ && forward_.minibatch == weight_.minibatch && forward_.past - input_.past < credit_;
   }
 
   std::int32_t stage_;
-  std::int64_t microbatches_, replicas_, replica_, credit_, delayed_;
+  dealt_microbatches dealt_;
+  std::int64_t credit_, delayed_;
   bool is_whole_; // nobody waits for the input's part, nor may the weights' part wait
   std::int64_t minibatches_ = 0;
   std::int64_t count_ = 0; // micro-batches dealt to this replica
-  progress forward_, input_, weight_;
+  turn forward_, input_, weight_;
   std::int64_t written_ = 0;
-  std::int64_t skipped_minibatches_ = 0, skipped_microbatches_ = 0; // from one of its micro-batches to the next
   choice choice_ = choice::nothing;
 };
 

@@ -81,16 +81,10 @@ public:
 
   backward_input_result backward_input(run_context& context, std::span<tensor> output_gradients,
                                        std::span<const tensor> weights, std::span<const tensor> saved) const override {
-    tensor dy = std::move(output_gradients[0]);
-    if (context.fused_relu) dy = context.ops.relu_backward(saved[1], std::move(dy)); // and the output need not be kept
-    backward_input_result result;
-    result.input_gradients.emplace_back();
-    if (wants_gradient(context, 0))
-      result.input_gradients[0] =
-          context.ops.conv2d_backward(options_.args, saved[0], weights[0], options_.bias, {}, false, dy, true, false)
-              .input;
-    if (context.need_weight_gradient) result.kept = {saved[0], std::move(dy)};
-    return result;
+    return split_product(context, std::move(output_gradients[0]), saved, [&](const tensor& dy) {
+      return context.ops.conv2d_backward(options_.args, saved[0], weights[0], options_.bias, {}, false, dy, true, false)
+          .input;
+    });
   }
 
   std::vector<tensor> backward_weight(run_context& context, std::span<const tensor> weights,

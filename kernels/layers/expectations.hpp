@@ -35,6 +35,19 @@ initializer default_uniform(std::int64_t fan_in);
 /// A layer's parameter gradients in the order of parameters(): weight, and bias if it has one.
 std::vector<tensor> parameter_gradients(layer_gradients&& gradients, bool has_bias);
 
+/// The input's part of the backward of a layer that multiplies by its weights: keeps its input, saved[0], and the
+/// output gradient, from which a fused ReLU, whose result is saved[1], is taken first. `input_gradient` makes it of the
+/// latter.
+template <class InputGradient>
+backward_input_result split_product(run_context& context, tensor output_gradient, std::span<const tensor> saved,
+                                    InputGradient input_gradient) {
+  if (context.fused_relu) output_gradient = context.ops.relu_backward(saved[1], std::move(output_gradient));
+  backward_input_result result;
+  result.input_gradients.push_back(wants_gradient(context, 0) ? input_gradient(output_gradient) : tensor{});
+  if (context.need_weight_gradient) result.kept = {saved[0], std::move(output_gradient)};
+  return result;
+}
+
 /// A tensor that carries a shape and no bytes, for a backward that needs an input's extents but none of its values.
 tensor remember_shape(backend& ops, const shape& dims);
 

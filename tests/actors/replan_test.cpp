@@ -271,11 +271,13 @@ struct wish {
   std::optional<std::int64_t> step{};
 };
 
-// A run of 12 steps with those wishes, and how they were answered.
+// A run with those wishes, and how they were answered. Steps are told by a thread of their own, so that a wish is made
+// some steps late on a busy machine: the run is so long that those to come are still to come.
+constexpr std::int64_t many_steps = 2000;
 std::pair<training_result, std::vector<std::string>> run_with(const std::vector<wish>& wishes, int ranks) {
   auto o = tiny_options();
   o.replicas = {1, 1};
-  o.steps = 12;
+  o.steps = many_steps;
   o.eval_every = -1;
   std::mutex mutex;
   std::vector<std::string> answers(wishes.size(), "none");
@@ -299,29 +301,30 @@ std::pair<training_result, std::vector<std::string>> run_with(const std::vector<
 
 TEST(PlanWish, TakesPlaceAtTheNextDrainOrAtAStepToCome) {
   for (const int ranks : {1, 2}) {
-    const auto [run, answers] = run_with({{.made_at = 2}, {.made_at = 6, .replicas = {1, 2}, .step = 10}}, ranks);
+    const auto step = many_steps - 2;
+    const auto [run, answers] = run_with({{.made_at = 2}, {.made_at = 6, .replicas = {1, 2}, .step = step}}, ranks);
     EXPECT_THAT(answers, ElementsAre("took place", "took place"));
     ASSERT_EQ(run.summary.plan_changes.size(), 2U);
     EXPECT_GE(run.summary.plan_changes[0].step, 2);
-    EXPECT_EQ(run.summary.plan_changes[1].step, 10);
-    EXPECT_EQ(run.summary.steps, 12);
+    EXPECT_EQ(run.summary.plan_changes[1].step, step);
+    EXPECT_EQ(run.summary.steps, many_steps);
     EXPECT_EQ(run.summary.plan->stages.back().replicas, 2);
   }
 }
 
 TEST(PlanWish, IsRefusedWithTheReasonAndTheRunGoesOn) {
   const auto [run, answers] = run_with({{.made_at = 8, .step = 2},
-                                        {.made_at = 3, .step = 12},
-                                        {.made_at = 3, .step = 11},
-                                        {.made_at = 4, .replicas = {1}, .step = 11},
-                                        {.made_at = 12}},
+                                        {.made_at = 3, .step = many_steps},
+                                        {.made_at = 3, .step = many_steps - 1},
+                                        {.made_at = 4, .replicas = {1}, .step = many_steps - 1},
+                                        {.made_at = many_steps}},
                                        1);
   EXPECT_THAT(answers[0], HasSubstr("step 2 has passed"));
-  EXPECT_THAT(answers[1], HasSubstr("step 12 is not before the run's end"));
+  EXPECT_THAT(answers[1], HasSubstr("step 2000 is not before the run's end"));
   EXPECT_EQ(answers[2], "took place");
-  EXPECT_THAT(answers[3], HasSubstr("the plan changes after step 11 already"));
+  EXPECT_THAT(answers[3], HasSubstr("the plan changes after step 1999 already"));
   EXPECT_THAT(answers[4], HasSubstr("end"));
-  EXPECT_EQ(run.summary.steps, 12);
+  EXPECT_EQ(run.summary.steps, many_steps);
 }
 
 } // namespace

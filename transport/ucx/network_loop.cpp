@@ -45,7 +45,9 @@ struct network_loop::implementation {
   void run() {
     try {
       while (!is_over()) {
-        const bool has_worked = run_tasks() | between() | make_progress();
+        bool has_worked = run_tasks();
+        has_worked = between() || has_worked;
+        has_worked = make_progress() || has_worked;
         if (!has_worked && !poll && arm()) sleep();
       }
     } catch (...) {

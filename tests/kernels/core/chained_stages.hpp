@@ -49,6 +49,16 @@ inline tensor random_activation(backend& ops, shape dims, unsigned seed) {
   return dims.size() == 4 ? ops.reorder(t, ops.activation_format(dims), memory_use::activations) : t;
 }
 
+inline std::vector<tensor> drawn_weights(backend& ops, const segment& s) {
+  std::vector<tensor> weights;
+  const auto formats = s.parameter_formats(ops);
+  for (std::size_t i = 0; i < formats.size(); ++i) {
+    const auto& p = s.parameters()[i];
+    weights.push_back(initial_parameter(ops, p.spec, p.name, formats[i], 9));
+  }
+  return weights;
+}
+
 // Runs micro-batches of one minibatch through the model cut at `cuts` (first layers of the stages after the first),
 // all forwards before all backwards, and chains the stages by hand as messages would.
 class chained {
@@ -117,12 +127,8 @@ private:
     states_.assign(stages_.size(), {});
     gradients_.assign(stages_.size(), {});
     for (std::size_t s = 0; s < stages_.size(); ++s) {
-      const auto formats = stages_[s].parameter_formats(ops);
-      for (std::size_t i = 0; i < formats.size(); ++i) {
-        const auto& p = stages_[s].parameters()[i];
-        weights_[s].push_back(initial_parameter(ops, p.spec, p.name, formats[i], 9));
-      }
-      gradients_[s].resize(formats.size());
+      weights_[s] = drawn_weights(ops, stages_[s]);
+      gradients_[s].resize(weights_[s].size());
       for (const auto& st : stages_[s].states()) {
         auto t = ops.allocate(st.spec.type, st.spec.dims, memory_use::optimizer_state);
         if (t.type() == dtype::i64)

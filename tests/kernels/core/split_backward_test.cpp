@@ -40,10 +40,7 @@ TEST_P(SplitBackward, KeepsWhatTheWeightGradientsNeedAndNoMore) {
       std::make_shared<const model>(b.build(b.add("fc", linear({.in_features = 48, .out_features = 3}), {x})));
   const segment s(m, 0, 5);
   work->run([&](backend& ops) {
-    std::vector<tensor> weights;
-    const auto formats = s.parameter_formats(ops);
-    for (std::size_t i = 0; i < formats.size(); ++i)
-      weights.push_back(initial_parameter(ops, s.parameters()[i].spec, s.parameters()[i].name, formats[i], 9));
+    const auto weights = drawn_weights(ops, s);
     segment_activations kept;
     s.forward(ops, {}, {random_activation(ops, {3, 4, 5, 7}, 1)}, weights, {}, &kept);
     const tensor activated = kept.saved[0].at(1); // the fused ReLU's result
@@ -66,10 +63,7 @@ TEST_P(SplitBackward, OfWhatGetsNoGradientLeavesNothing) {
   const auto m = residual_network();
   const segment s(m, 0, 2);
   work->run([&](backend& ops) {
-    std::vector<tensor> weights;
-    const auto formats = s.parameter_formats(ops);
-    for (std::size_t i = 0; i < formats.size(); ++i)
-      weights.push_back(initial_parameter(ops, s.parameters()[i].spec, s.parameters()[i].name, formats[i], 9));
+    const auto weights = drawn_weights(ops, s);
     segment_activations kept;
     s.forward(ops, {}, {random_activation(ops, {1, 3, 6, 6}, 1)}, weights, {}, &kept);
     segment_weight_work left;

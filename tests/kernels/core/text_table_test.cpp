@@ -61,6 +61,8 @@ TEST(TextTable, CountsCharactersNotBytes) {
 TEST(TextTable, OneThingIsNotCountedAsSeveral) {
   EXPECT_EQ(counted(1, "step"), "1 step");
   EXPECT_EQ(counted(0, "step"), "0 steps");
+  EXPECT_EQ(counted(5, "epoch"), "5 epochs");
+  EXPECT_EQ(counted(2, "minibatch"), "2 minibatches");
   EXPECT_EQ(counted(1, "micro-batch"), "1 micro-batch");
   EXPECT_EQ(counted(938, "minibatch"), "938 minibatches");
 }
