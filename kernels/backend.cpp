@@ -1,9 +1,32 @@
-// The parts of a backend that are the same for every device: how it allocates.
+// The parts of a backend that are the same for every device: its table of families, and how it allocates.
 #include "kernels/backend.hpp"
 
+#include "kernels/check.hpp"
 #include "kernels/device.hpp"
 
+#include <algorithm>
+
 namespace penstock {
+
+void* backend::find(const std::type_info& family) const {
+  const std::type_index wanted(family);
+  for (const auto& [type, operations] : families_)
+    if (type == wanted) return operations.get();
+  return nullptr;
+}
+
+void backend::put(const std::type_info& family, std::shared_ptr<void> operations) {
+  const auto same = std::find_if(families_.begin(), families_.end(),
+                                 [&](const auto& known) { return known.first == std::type_index(family); });
+  if (same != families_.end())
+    same->second = std::move(operations);
+  else
+    families_.emplace_back(family, std::move(operations));
+}
+
+void backend::throw_missing(std::string_view family) {
+  throw error("[device] " + to_string(device().id()) + " has no " + std::string(family));
+}
 
 tensor backend::allocate_activation(shape dims) {
   format_ptr format = dims.size() == 4 ? activation_format(dims) : nullptr;

@@ -1,102 +1,43 @@
-// The operations a device must offer to layers, losses and optimizers. One implementation per library: oneDNN (cpu/),
-// plain loops (reference/), cuDNN and cuBLASLt (cuda/).
+// What computes on one stream of one device: memory and formats here, all else in families of operations (ops/). One
+// implementation per library: oneDNN (cpu/), plain loops (reference/), cuDNN and cuBLASLt (cuda/).
 #pragma once
 
 #include "kernels/tensor.hpp"
 
-#include <optional>
 #include <span>
+#include <string_view>
+#include <typeindex>
 #include <vector>
 
 namespace penstock {
 
 class device;
 
-struct conv2d_args {
-  std::array<std::int64_t, 2> stride{1, 1}; // height, width
-  std::array<std::int64_t, 2> padding{0, 0};
-  std::array<std::int64_t, 2> dilation{1, 1}; // 1: dense, as PyTorch counts
-  std::int64_t groups = 1;
-};
-
-enum class pool_kind : std::uint8_t { max, average };
-
-struct pool2d_args {
-  pool_kind kind = pool_kind::max;
-  std::array<std::int64_t, 2> kernel{2, 2};
-  std::array<std::int64_t, 2> stride{2, 2};
-  std::array<std::int64_t, 2> padding{0, 0};
-  bool ceil_mode = false;
-  bool count_include_pad = true; // average only, as PyTorch's default
-};
-
-struct batch_norm_args {
-  float epsilon = 1e-5F;
-  float momentum = 0.1F; // running = (1 - momentum) * running + momentum * batch
-};
-
-/// A random stream that depends on what is computed, never on where or when.
-struct random_key {
-  std::uint64_t seed = 0;
-  std::uint64_t layer = 0; // hash of the layer's global name
-  std::int64_t minibatch = 0;
-  std::int32_t microbatch = 0;
-};
-
-struct sgd_args {
-  float learning_rate = 0.01F;
-  float momentum = 0;
-  bool nesterov = false;
-  float weight_decay = 0;
-  float gradient_scale = 1; // multiplies the gradient first
-};
-
-struct adamw_args {
-  float learning_rate = 1e-3F;
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float epsilon = 1e-8F;
-  float weight_decay = 0.01F;
-  float gradient_scale = 1;
-  std::int64_t step = 1; // 1 for the first update (bias correction)
-};
-
-/// Gradients that a layer's backward hands out; "none" tensors where not wanted.
-struct layer_gradients {
-  tensor input;
-  tensor weight;
-  tensor bias;
-};
-
-struct batch_norm_result {
-  tensor y;
-  tensor mean;      // [C] of this micro-batch
-  tensor variance;  // [C], biased
-  tensor workspace; // which outputs ReLU let through, when fused
-};
-
-struct pool_result {
-  tensor y;
-  tensor workspace; // where each maximum was
-};
-
-struct loss_result {
-  double loss_sum = 0; // over the samples
-  std::int64_t correct_top1 = 0;
-  std::int64_t correct_top5 = 0;
-  tensor probabilities; // [N, classes]
-};
-
-/// Operations on one stream of one device; called only from work posted to that stream. Primitives are cached by shape,
-/// so the first call with a shape is slower. Activations are f32: rank 4 in the device's one fixed layout
-/// (`activation_format`), other ranks plain. An output gradient passed by rvalue may be overwritten when it is unique.
-/// Where `relu` is fused, `y` is after ReLU and the matching backward takes the gradient of that y.
+/// Called only from work posted to its stream. Primitives are cached by shape, so the first call with a shape is
+/// slower. Activations are f32: rank 4 in the device's one fixed layout (`activation_format`), other ranks plain.
+///
+/// What layers, losses and optimizers compute comes in families, each an interface of its own in kernels/ops/:
+/// `ops.get<convolution_ops>().conv2d_forward(...)`. A device need not have all of them, and a new one is a new header
+/// there: a class with a virtual destructor and a name, `static constexpr std::string_view family`.
 class backend {
 public:
   virtual ~backend() = default;
   virtual penstock::device& device() = 0;
 
-  // -- tensors ----------------------------------------------------------------
+  // -- families of operations ---------------------------------------------------
+
+  /// Throws penstock::error when the device has not got it ("[device] cpu:0 has no convolution and pooling").
+  template <class Family>
+  Family& get() {
+    if (void* found = find(typeid(Family))) return *static_cast<Family*>(found);
+    throw_missing(Family::family);
+  }
+  template <class Family>
+  bool has() const {
+    return find(typeid(Family)) != nullptr;
+  }
+
+  // -- memory and formats -------------------------------------------------------
 
   /// The one layout that rank-4 activations of this shape have on this device; null for plain. Depends on C alone.
   virtual format_ptr activation_format(const shape& dims) = 0;
@@ -114,75 +55,21 @@ public:
   /// block may be shorter.
   virtual void reorder_rows(const tensor& plain, std::int64_t first, const tensor& target) = 0;
   static constexpr std::int64_t row_block = 64;
-  virtual void fill(tensor& x, float value) = 0;              // f32; padding stays zero when value is 0
-  virtual void accumulate(tensor& into, const tensor& x) = 0; // into += x; formats equal
-  /// y = a + b, ReLU on top when asked. Reuses a's bytes when it is unique.
-  virtual tensor add(tensor a, const tensor& b, bool relu) = 0;
+  virtual void fill(tensor& x, float value) = 0; // f32; padding stays zero when value is 0
 
-  // -- layers -----------------------------------------------------------------
+protected:
+  /// Gives the device a family; a later one of the same kind takes the place of the earlier. Called by constructors.
+  template <class Family>
+  void offer(std::shared_ptr<Family> operations) {
+    put(typeid(Family), std::shared_ptr<void>(std::move(operations)));
+  }
 
-  virtual format_ptr conv2d_weight_format(const conv2d_args& args, const shape& x, const shape& weight) = 0;
-  /// x (N, C, H, W), weight (O, C/groups, KH, KW) in the format above, bias (O) or none -> y (N, O, H', W').
-  virtual tensor conv2d_forward(const conv2d_args& args, const tensor& x, const tensor& weight, const tensor& bias,
-                                bool relu) = 0;
-  /// y is needed only when ReLU was fused.
-  virtual layer_gradients conv2d_backward(const conv2d_args& args, const tensor& x, const tensor& weight, bool has_bias,
-                                          const tensor& y, bool relu, tensor dy, bool want_dx, bool want_dw) = 0;
+private:
+  void* find(const std::type_info& family) const; // null: none
+  void put(const std::type_info& family, std::shared_ptr<void> operations);
+  [[noreturn]] void throw_missing(std::string_view family);
 
-  virtual format_ptr linear_weight_format(const shape& x, const shape& weight) = 0;
-  /// x (N, I) plain, weight (O, I), bias (O) or none -> y (N, O) plain.
-  virtual tensor linear_forward(const tensor& x, const tensor& weight, const tensor& bias, bool relu) = 0;
-  virtual layer_gradients linear_backward(const tensor& x, const tensor& weight, bool has_bias, const tensor& y,
-                                          bool relu, tensor dy, bool want_dx, bool want_dw) = 0;
-
-  /// Normalises with the micro-batch's statistics (mean, biased variance per channel over N, H, W).
-  virtual batch_norm_result batch_norm2d_forward(const batch_norm_args& args, const tensor& x, const tensor& scale,
-                                                 const tensor& shift, bool relu) = 0;
-  /// Normalises with given statistics (evaluation).
-  virtual tensor batch_norm2d_inference(const batch_norm_args& args, const tensor& x, const tensor& scale,
-                                        const tensor& shift, const tensor& mean, const tensor& variance, bool relu) = 0;
-  /// weight = gradient of scale, bias = gradient of shift.
-  virtual layer_gradients batch_norm2d_backward(const batch_norm_args& args, const tensor& x, const tensor& scale,
-                                                const batch_norm_result& saved, bool relu, tensor dy, bool want_dx) = 0;
-
-  virtual tensor relu_forward(tensor x) = 0;                    // in place when x is unique
-  virtual tensor relu_backward(const tensor& y, tensor dy) = 0; // dy where y > 0, else 0; in place when unique
-
-  virtual pool_result pool2d_forward(const pool2d_args& args, const tensor& x, bool training) = 0;
-  virtual tensor pool2d_backward(const pool2d_args& args, const shape& x, const tensor& workspace,
-                                 const tensor& dy) = 0;
-  /// PyTorch's bins: rows floor(i*H/OH) to ceil((i+1)*H/OH).
-  virtual tensor adaptive_average_pool2d_forward(const tensor& x, std::array<std::int64_t, 2> output) = 0;
-  virtual tensor adaptive_average_pool2d_backward(const shape& x, const tensor& dy) = 0;
-
-  /// (N, C, H, W) -> plain (N, C*H*W), and back to the activation layout.
-  virtual tensor flatten_forward(const tensor& x) = 0;
-  virtual tensor flatten_backward(const shape& x, const tensor& dy) = 0;
-
-  /// Zeroes each element with probability p and scales the rest by 1/(1-p); element i (counted in the plain row-major
-  /// order, whatever the layout) depends on (key, i) alone, and is the same on every backend. The backward is the same
-  /// call on dy.
-  virtual tensor dropout(const random_key& key, float p, tensor x) = 0;
-
-  /// Along axis 1.
-  virtual tensor concat(std::span<const tensor> parts) = 0;
-  virtual std::vector<tensor> split(const tensor& x, std::span<const std::int64_t> channels) = 0;
-
-  /// logits (N, classes), labels i64 (N). Throws penstock::error for a label outside [0, classes).
-  virtual loss_result softmax_cross_entropy(const tensor& logits, const tensor& labels, float label_smoothing) = 0;
-  /// Gradient of scale * loss_sum.
-  virtual tensor softmax_cross_entropy_backward(const tensor& probabilities, const tensor& labels,
-                                                float label_smoothing, float scale) = 0;
-
-  // -- optimizers: one fused pass; `next` may be the same tensor as `weight` ----
-  // True when every value written into `next` is finite.
-
-  virtual bool sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
-                        tensor& next) = 0; // momentum: none when args.momentum is 0; zeros before the first step
-  virtual bool adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
-                          tensor& second_moment, tensor& next) = 0;
-  /// Sum of squares in double; the same for any thread count.
-  virtual double sum_of_squares(const tensor& x) = 0;
+  std::vector<std::pair<std::type_index, std::shared_ptr<void>>> families_; // few: looked through in order
 };
 
 } // namespace penstock

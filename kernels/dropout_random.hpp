@@ -1,7 +1,7 @@
 // Which elements dropout keeps: one rule that every backend shares, so that masks agree bit for bit.
 #pragma once
 
-#include "kernels/backend.hpp"
+#include "kernels/random_key.hpp"
 
 #include <cstdint>
 

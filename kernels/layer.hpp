@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/backend.hpp"
+#include "kernels/random_key.hpp"
 
 #include <limits>
 #include <memory>

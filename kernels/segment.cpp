@@ -3,6 +3,7 @@
 
 #include "kernels/check.hpp"
 #include "kernels/finite.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -28,7 +29,7 @@ tensor unshared(backend& ops, tensor gradient) {
   if (!gradient || gradient.is_unique()) return gradient;
   auto copy = ops.allocate(gradient.type(), gradient.dims(), memory_use::gradients, gradient.format());
   ops.fill(copy, 0);
-  ops.accumulate(copy, gradient);
+  ops.get<elementwise_ops>().accumulate(copy, gradient);
   return copy;
 }
 
@@ -219,7 +220,7 @@ std::vector<tensor> segment::walk_back(backend& ops, const segment_call& call, l
     if (!sum)
       sum = std::move(g);
     else
-      sum = ops.add(std::move(sum), g, false);
+      sum = ops.get<elementwise_ops>().add(std::move(sum), g, false);
   };
   for (int l = last_ - 1; l >= first_; --l) {
     const auto& s = call_of(l);
@@ -256,7 +257,7 @@ void segment::add_gradients(backend& ops, int layer, std::vector<tensor> found, 
     if (!sum)
       sum = unshared(ops, std::move(g));
     else if (g)
-      ops.accumulate(sum, g);
+      ops.get<elementwise_ops>().accumulate(sum, g);
   }
 }
 

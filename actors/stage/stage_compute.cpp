@@ -3,6 +3,8 @@
 
 #include "kernels/check.hpp"
 #include "kernels/finite.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
+#include "kernels/ops/optimizer_ops.hpp"
 
 #include <cstring>
 
@@ -150,7 +152,7 @@ std::vector<tensor> sum_gradients(backend& ops, std::vector<std::vector<tensor>>
       if (!sum[i])
         sum[i] = std::move(replicas[r][i]);
       else
-        ops.accumulate(sum[i], replicas[r][i]);
+        ops.get<elementwise_ops>().accumulate(sum[i], replicas[r][i]);
       replicas[r][i] = {};
     }
   return sum;
@@ -159,7 +161,7 @@ std::vector<tensor> sum_gradients(backend& ops, std::vector<std::vector<tensor>>
 std::vector<double> gradient_squares(backend& ops, std::span<const tensor> gradients) {
   std::vector<double> squares;
   for (const auto& g : gradients)
-    squares.push_back(g ? ops.sum_of_squares(g) : 0);
+    squares.push_back(g ? ops.get<optimizer_ops>().sum_of_squares(g) : 0);
   return squares;
 }
 

@@ -13,6 +13,12 @@
 
 #include "apps/plugins/plugin_registry.hpp"
 #include "kernels/check.hpp"
+#include "kernels/ops/convolution_ops.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
+#include "kernels/ops/linear_ops.hpp"
+#include "kernels/ops/loss_ops.hpp"
+#include "kernels/ops/normalisation_ops.hpp"
+#include "kernels/ops/optimizer_ops.hpp"
 
 #include <cstdint>
 
@@ -23,7 +29,7 @@
 namespace penstock::apps {
 
 /// Raised whenever a plug-in built before the change would misbehave.
-inline constexpr std::uint32_t plugin_abi = 4;
+inline constexpr std::uint32_t plugin_abi = 5;
 
 /// Mixes the sizes of the types that cross the border: headers or flags that change a layout change it.
 template <class... Types>

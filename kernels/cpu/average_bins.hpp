@@ -1,7 +1,9 @@
 // Which rows and columns of an image each output of an average pooling covers.
 #pragma once
 
-#include "kernels/backend.hpp"
+#include "kernels/ops/convolution_ops.hpp"
+
+#include <vector>
 
 namespace penstock {
 

@@ -84,15 +84,4 @@ tensor onednn_backend::relu_backward(const tensor& y, tensor dy) {
   return dx;
 }
 
-tensor onednn_backend::flatten_forward(const tensor& x) {
-  std::int64_t features = 1;
-  for (std::size_t i = 1; i < x.rank(); ++i)
-    features *= x.dim(i);
-  return reorder(x, nullptr, memory_use::activations).reshaped({x.dim(0), features});
-}
-
-tensor onednn_backend::flatten_backward(const shape& x, const tensor& dy) {
-  return reorder(dy.reshaped(x), activation_format(x), memory_use::gradients);
-}
-
 } // namespace penstock

@@ -21,10 +21,22 @@ std::int64_t widest_channel_block() {
   return isa == cpu_isa::avx2 || isa == cpu_isa::avx2_vnni ? 8 : 1;
 }
 
+template <class Family>
+std::shared_ptr<Family> unowned(Family& family) {
+  return {std::shared_ptr<void>(), &family};
+}
+
 } // namespace
 
 onednn_backend::onednn_backend(penstock::device& owner)
-    : owner_(owner), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_), channel_block_(widest_channel_block()) {}
+    : owner_(owner), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_), channel_block_(widest_channel_block()) {
+  offer(unowned<convolution_ops>(*this));
+  offer(unowned<elementwise_ops>(*this));
+  offer(unowned<linear_ops>(*this));
+  offer(unowned<loss_ops>(*this));
+  offer(unowned<normalisation_ops>(*this));
+  offer(unowned<optimizer_ops>(*this));
+}
 
 onednn_backend::~onednn_backend() = default;
 

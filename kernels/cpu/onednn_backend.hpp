@@ -5,6 +5,12 @@
 #include "kernels/cpu/bound_primitive.hpp"
 #include "kernels/cpu/onednn_format.hpp"
 #include "kernels/device.hpp"
+#include "kernels/ops/convolution_ops.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
+#include "kernels/ops/linear_ops.hpp"
+#include "kernels/ops/loss_ops.hpp"
+#include "kernels/ops/normalisation_ops.hpp"
+#include "kernels/ops/optimizer_ops.hpp"
 
 #include <unordered_map>
 
@@ -14,7 +20,13 @@ struct average_bins;
 
 /// One per stream, made and used on its thread. Results are the same bits run after run for equal thread counts and
 /// instruction sets, and the same with ReLU fused or apart.
-class onednn_backend final : public backend {
+class onednn_backend final : public backend,
+                             public convolution_ops,
+                             public elementwise_ops,
+                             public linear_ops,
+                             public loss_ops,
+                             public normalisation_ops,
+                             public optimizer_ops {
 public:
   explicit onednn_backend(penstock::device& owner);
   ~onednn_backend() override;
@@ -54,8 +66,6 @@ public:
   tensor adaptive_average_pool2d_forward(const tensor& x, std::array<std::int64_t, 2> output) override;
   tensor adaptive_average_pool2d_backward(const shape& x, const tensor& dy) override;
 
-  tensor flatten_forward(const tensor& x) override;
-  tensor flatten_backward(const shape& x, const tensor& dy) override;
   tensor dropout(const random_key& key, float p, tensor x) override;
   tensor concat(std::span<const tensor> parts) override;
   std::vector<tensor> split(const tensor& x, std::span<const std::int64_t> channels) override;

@@ -1,6 +1,7 @@
 // Average pooling to a given extent, whatever the input's.
 #include "kernels/layers/expectations.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/ops/convolution_ops.hpp"
 
 namespace penstock::layers {
 
@@ -23,7 +24,7 @@ public:
 
   forward_result forward(run_context& context, std::span<tensor> inputs, std::span<const tensor>) const override {
     forward_result result;
-    result.outputs.push_back(context.ops.adaptive_average_pool2d_forward(inputs[0], output_));
+    result.outputs.push_back(context.ops.get<convolution_ops>().adaptive_average_pool2d_forward(inputs[0], output_));
     if (context.mode == phase::training) result.saved.push_back(remember_shape(context.ops, inputs[0].dims()));
     return result;
   }
@@ -33,7 +34,8 @@ public:
     backward_result result;
     result.input_gradients.emplace_back();
     if (wants_gradient(context, 0))
-      result.input_gradients[0] = context.ops.adaptive_average_pool2d_backward(saved[0].dims(), output_gradients[0]);
+      result.input_gradients[0] =
+          context.ops.get<convolution_ops>().adaptive_average_pool2d_backward(saved[0].dims(), output_gradients[0]);
     return result;
   }
 

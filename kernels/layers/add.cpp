@@ -2,6 +2,7 @@
 #include "kernels/check.hpp"
 #include "kernels/layers/expectations.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
 
 namespace penstock::layers {
 
@@ -24,7 +25,8 @@ public:
     // The sum is the same to the bit either way round; it goes into the operand that nobody else needs.
     const std::size_t reused = !inputs[0].is_unique() && inputs[1].is_unique() ? 1 : 0;
     forward_result result;
-    result.outputs.push_back(context.ops.add(std::move(inputs[reused]), inputs[1 - reused], context.fused_relu));
+    result.outputs.push_back(
+        context.ops.get<elementwise_ops>().add(std::move(inputs[reused]), inputs[1 - reused], context.fused_relu));
     if (context.mode == phase::training && context.fused_relu) result.saved.push_back(result.outputs[0]);
     return result;
   }
@@ -35,7 +37,7 @@ public:
     result.input_gradients.resize(2);
     if (!wants_gradient(context, 0) && !wants_gradient(context, 1)) return result;
     tensor dy = std::move(output_gradients[0]);
-    if (context.fused_relu) dy = context.ops.relu_backward(saved[0], std::move(dy));
+    if (context.fused_relu) dy = context.ops.get<elementwise_ops>().relu_backward(saved[0], std::move(dy));
     for (std::size_t i = 0; i < 2; ++i) // one gradient, two handles
       if (wants_gradient(context, i)) result.input_gradients[i] = dy;
     return result;

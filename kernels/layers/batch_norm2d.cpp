@@ -2,6 +2,7 @@
 #include "kernels/check.hpp"
 #include "kernels/layers/expectations.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/ops/normalisation_ops.hpp"
 
 #include <algorithm>
 
@@ -53,9 +54,9 @@ public:
                          std::span<const tensor> weights) const override {
     forward_result result;
     if (context.mode == phase::evaluation) {
-      result.outputs.push_back(context.ops.batch_norm2d_inference(args_, inputs[0], weights[0], weights[1],
-                                                                  context.state[running_mean],
-                                                                  context.state[running_var], context.fused_relu));
+      result.outputs.push_back(context.ops.get<normalisation_ops>().batch_norm2d_inference(
+          args_, inputs[0], weights[0], weights[1], context.state[running_mean], context.state[running_var],
+          context.fused_relu));
       return result;
     }
     // One value is its own mean: the output would be the bias whatever comes in, as PyTorch refuses too.
@@ -63,8 +64,8 @@ public:
     if (x[0] * x[2] * x[3] == 1)
       throw error("batch_norm2d: input " + to_string(x) +
                   " has one value a channel, which has no variance; training wants at least 2");
-    batch_norm_result normalised =
-        context.ops.batch_norm2d_forward(args_, inputs[0], weights[0], weights[1], context.fused_relu);
+    batch_norm_result normalised = context.ops.get<normalisation_ops>().batch_norm2d_forward(
+        args_, inputs[0], weights[0], weights[1], context.fused_relu);
     if (context.update_state) update(context.state, normalised, inputs[0].dims());
     result.outputs.push_back(std::move(normalised.y));
     result.saved = {std::move(inputs[0]), std::move(normalised.mean), std::move(normalised.variance),
@@ -75,9 +76,9 @@ public:
   backward_result backward(run_context& context, std::span<tensor> output_gradients, std::span<const tensor> weights,
                            std::span<const tensor> saved) const override {
     const batch_norm_result normalised{.y = {}, .mean = saved[1], .variance = saved[2], .workspace = saved[3]};
-    layer_gradients gradients =
-        context.ops.batch_norm2d_backward(args_, saved[0], weights[0], normalised, context.fused_relu,
-                                          std::move(output_gradients[0]), wants_gradient(context, 0));
+    layer_gradients gradients = context.ops.get<normalisation_ops>().batch_norm2d_backward(
+        args_, saved[0], weights[0], normalised, context.fused_relu, std::move(output_gradients[0]),
+        wants_gradient(context, 0));
     backward_result result;
     result.input_gradients.push_back(std::move(gradients.input));
     if (!context.need_weight_gradient) gradients.weight = gradients.bias = tensor{};

@@ -2,6 +2,7 @@
 #include "kernels/check.hpp"
 #include "kernels/layers/expectations.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
 
 #include <algorithm>
 
@@ -34,7 +35,7 @@ public:
 
   forward_result forward(run_context& context, std::span<tensor> inputs, std::span<const tensor>) const override {
     forward_result result;
-    result.outputs.push_back(context.ops.concat(inputs));
+    result.outputs.push_back(context.ops.get<elementwise_ops>().concat(inputs));
     if (context.mode == phase::training)
       for (const tensor& input : inputs)
         result.saved.push_back(remember_shape(context.ops, input.dims()));
@@ -46,7 +47,7 @@ public:
     std::vector<std::int64_t> channels(saved.size());
     std::transform(saved.begin(), saved.end(), channels.begin(), [](const tensor& x) { return x.dim(1); });
     backward_result result;
-    result.input_gradients = context.ops.split(output_gradients[0], channels);
+    result.input_gradients = context.ops.get<elementwise_ops>().split(output_gradients[0], channels);
     for (std::size_t i = 0; i < result.input_gradients.size(); ++i)
       if (!wants_gradient(context, i)) result.input_gradients[i] = tensor{};
     return result;

@@ -2,6 +2,7 @@
 #include "kernels/check.hpp"
 #include "kernels/layers/expectations.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/ops/convolution_ops.hpp"
 #include "kernels/window.hpp"
 
 namespace penstock::layers {
@@ -51,7 +52,7 @@ public:
 
   format_ptr parameter_format(backend& ops, std::size_t parameter, std::span<const tensor_spec> inputs) const override {
     if (parameter != 0) return nullptr;
-    return ops.conv2d_weight_format(options_.args, inputs[0].dims, weight_dims());
+    return ops.get<convolution_ops>().conv2d_weight_format(options_.args, inputs[0].dims, weight_dims());
   }
 
   bool can_fuse_relu() const override { return true; }
@@ -59,8 +60,8 @@ public:
   forward_result forward(run_context& context, std::span<tensor> inputs,
                          std::span<const tensor> weights) const override {
     forward_result result;
-    result.outputs.push_back(
-        context.ops.conv2d_forward(options_.args, inputs[0], weights[0], bias(weights), context.fused_relu));
+    result.outputs.push_back(context.ops.get<convolution_ops>().conv2d_forward(options_.args, inputs[0], weights[0],
+                                                                               bias(weights), context.fused_relu));
     if (context.mode == phase::training) {
       result.saved.push_back(std::move(inputs[0]));
       if (context.fused_relu) result.saved.push_back(result.outputs[0]);
@@ -70,7 +71,7 @@ public:
 
   backward_result backward(run_context& context, std::span<tensor> output_gradients, std::span<const tensor> weights,
                            std::span<const tensor> saved) const override {
-    layer_gradients gradients = context.ops.conv2d_backward(
+    layer_gradients gradients = context.ops.get<convolution_ops>().conv2d_backward(
         options_.args, saved[0], weights[0], options_.bias, context.fused_relu ? saved[1] : tensor{},
         context.fused_relu, std::move(output_gradients[0]), wants_gradient(context, 0), context.need_weight_gradient);
     backward_result result;
@@ -82,15 +83,17 @@ public:
   backward_input_result backward_input(run_context& context, std::span<tensor> output_gradients,
                                        std::span<const tensor> weights, std::span<const tensor> saved) const override {
     return split_product(context, std::move(output_gradients[0]), saved, [&](const tensor& dy) {
-      return context.ops.conv2d_backward(options_.args, saved[0], weights[0], options_.bias, {}, false, dy, true, false)
+      return context.ops.get<convolution_ops>()
+          .conv2d_backward(options_.args, saved[0], weights[0], options_.bias, {}, false, dy, true, false)
           .input;
     });
   }
 
   std::vector<tensor> backward_weight(run_context& context, std::span<const tensor> weights,
                                       std::span<tensor> kept) const override {
-    return parameter_gradients(context.ops.conv2d_backward(options_.args, kept[0], weights[0], options_.bias, {}, false,
-                                                           std::move(kept[1]), false, true),
+    return parameter_gradients(context.ops.get<convolution_ops>().conv2d_backward(options_.args, kept[0], weights[0],
+                                                                                  options_.bias, {}, false,
+                                                                                  std::move(kept[1]), false, true),
                                options_.bias);
   }
 

@@ -2,6 +2,7 @@
 #include "kernels/check.hpp"
 #include "kernels/layers/expectations.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
 
 namespace penstock::layers {
 
@@ -24,8 +25,9 @@ public:
   forward_result forward(run_context& context, std::span<tensor> inputs, std::span<const tensor>) const override {
     forward_result result;
     const bool drops = context.mode == phase::training && p_ > 0;
-    result.outputs.push_back(drops ? context.ops.dropout(context.random, p_, std::move(inputs[0]))
-                                   : std::move(inputs[0]));
+    result.outputs.push_back(drops
+                                 ? context.ops.get<elementwise_ops>().dropout(context.random, p_, std::move(inputs[0]))
+                                 : std::move(inputs[0]));
     return result;
   }
 
@@ -35,7 +37,8 @@ public:
     result.input_gradients.emplace_back();
     if (wants_gradient(context, 0)) {
       tensor dy = std::move(output_gradients[0]);
-      result.input_gradients[0] = p_ > 0 ? context.ops.dropout(context.random, p_, std::move(dy)) : std::move(dy);
+      result.input_gradients[0] =
+          p_ > 0 ? context.ops.get<elementwise_ops>().dropout(context.random, p_, std::move(dy)) : std::move(dy);
     }
     return result;
   }

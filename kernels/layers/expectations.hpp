@@ -2,6 +2,8 @@
 #pragma once
 
 #include "kernels/layer.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
+#include "kernels/ops/layer_gradients.hpp"
 
 namespace penstock::layers {
 
@@ -41,7 +43,8 @@ std::vector<tensor> parameter_gradients(layer_gradients&& gradients, bool has_bi
 template <class InputGradient>
 backward_input_result split_product(run_context& context, tensor output_gradient, std::span<const tensor> saved,
                                     InputGradient input_gradient) {
-  if (context.fused_relu) output_gradient = context.ops.relu_backward(saved[1], std::move(output_gradient));
+  if (context.fused_relu)
+    output_gradient = context.ops.get<elementwise_ops>().relu_backward(saved[1], std::move(output_gradient));
   backward_input_result result;
   result.input_gradients.push_back(wants_gradient(context, 0) ? input_gradient(output_gradient) : tensor{});
   if (context.need_weight_gradient) result.kept = {saved[0], std::move(output_gradient)};

@@ -21,8 +21,7 @@ public:
   forward_result forward(run_context& context, std::span<tensor> inputs, std::span<const tensor>) const override {
     const tensor& x = inputs[0];
     forward_result result;
-    // Only rank 4 may be in another layout than plain.
-    result.outputs.push_back(x.rank() == 4 ? context.ops.flatten_forward(x) : x.reshaped(flat(x.dims())));
+    result.outputs.push_back(context.ops.to_plain(x, memory_use::activations).reshaped(flat(x.dims())));
     if (context.mode == phase::training) result.saved.push_back(remember_shape(context.ops, x.dims()));
     return result;
   }
@@ -34,7 +33,7 @@ public:
     result.input_gradients.emplace_back();
     if (wants_gradient(context, 0))
       result.input_gradients[0] =
-          x.size() == 4 ? context.ops.flatten_backward(x, output_gradients[0]) : output_gradients[0].reshaped(x);
+          context.ops.reorder(output_gradients[0].reshaped(x), context.ops.activation_format(x), memory_use::gradients);
     return result;
   }
 

@@ -3,6 +3,10 @@
 #pragma once
 
 #include "kernels/layer.hpp"
+#include "kernels/ops/convolution_ops.hpp"
+#include "kernels/ops/normalisation_ops.hpp"
+
+#include <optional>
 
 namespace penstock::layers {
 

@@ -2,6 +2,7 @@
 #include "kernels/check.hpp"
 #include "kernels/layers/expectations.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/ops/linear_ops.hpp"
 
 namespace penstock::layers {
 
@@ -34,7 +35,7 @@ public:
   }
 
   format_ptr parameter_format(backend& ops, std::size_t parameter, std::span<const tensor_spec> inputs) const override {
-    return parameter == 0 ? ops.linear_weight_format(inputs[0].dims, weight_dims()) : nullptr;
+    return parameter == 0 ? ops.get<linear_ops>().linear_weight_format(inputs[0].dims, weight_dims()) : nullptr;
   }
 
   bool can_fuse_relu() const override { return true; }
@@ -42,8 +43,8 @@ public:
   forward_result forward(run_context& context, std::span<tensor> inputs,
                          std::span<const tensor> weights) const override {
     forward_result result;
-    result.outputs.push_back(
-        context.ops.linear_forward(inputs[0], weights[0], options_.bias ? weights[1] : tensor{}, context.fused_relu));
+    result.outputs.push_back(context.ops.get<linear_ops>().linear_forward(
+        inputs[0], weights[0], options_.bias ? weights[1] : tensor{}, context.fused_relu));
     if (context.mode == phase::training) {
       result.saved.push_back(std::move(inputs[0]));
       if (context.fused_relu) result.saved.push_back(result.outputs[0]);
@@ -53,7 +54,7 @@ public:
 
   backward_result backward(run_context& context, std::span<tensor> output_gradients, std::span<const tensor> weights,
                            std::span<const tensor> saved) const override {
-    layer_gradients gradients = context.ops.linear_backward(
+    layer_gradients gradients = context.ops.get<linear_ops>().linear_backward(
         saved[0], weights[0], options_.bias, context.fused_relu ? saved[1] : tensor{}, context.fused_relu,
         std::move(output_gradients[0]), wants_gradient(context, 0), context.need_weight_gradient);
     backward_result result;
@@ -65,15 +66,17 @@ public:
   backward_input_result backward_input(run_context& context, std::span<tensor> output_gradients,
                                        std::span<const tensor> weights, std::span<const tensor> saved) const override {
     return split_product(context, std::move(output_gradients[0]), saved, [&](const tensor& dy) {
-      return context.ops.linear_backward(saved[0], weights[0], options_.bias, {}, false, dy, true, false).input;
+      return context.ops.get<linear_ops>()
+          .linear_backward(saved[0], weights[0], options_.bias, {}, false, dy, true, false)
+          .input;
     });
   }
 
   std::vector<tensor> backward_weight(run_context& context, std::span<const tensor> weights,
                                       std::span<tensor> kept) const override {
-    return parameter_gradients(
-        context.ops.linear_backward(kept[0], weights[0], options_.bias, {}, false, std::move(kept[1]), false, true),
-        options_.bias);
+    return parameter_gradients(context.ops.get<linear_ops>().linear_backward(kept[0], weights[0], options_.bias, {},
+                                                                             false, std::move(kept[1]), false, true),
+                               options_.bias);
   }
 
   double forward_flops(std::span<const tensor_spec> inputs) const override {

@@ -2,6 +2,7 @@
 #include "kernels/check.hpp"
 #include "kernels/layers/expectations.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/ops/convolution_ops.hpp"
 #include "kernels/window.hpp"
 
 namespace penstock::layers {
@@ -39,7 +40,7 @@ public:
 
   forward_result forward(run_context& context, std::span<tensor> inputs, std::span<const tensor>) const override {
     const bool training = context.mode == phase::training;
-    pool_result pooled = context.ops.pool2d_forward(args_, inputs[0], training);
+    pool_result pooled = context.ops.get<convolution_ops>().pool2d_forward(args_, inputs[0], training);
     forward_result result;
     result.outputs.push_back(std::move(pooled.y));
     if (training) result.saved = {remember_shape(context.ops, inputs[0].dims()), std::move(pooled.workspace)};
@@ -51,7 +52,8 @@ public:
     backward_result result;
     result.input_gradients.emplace_back();
     if (wants_gradient(context, 0))
-      result.input_gradients[0] = context.ops.pool2d_backward(args_, saved[0].dims(), saved[1], output_gradients[0]);
+      result.input_gradients[0] =
+          context.ops.get<convolution_ops>().pool2d_backward(args_, saved[0].dims(), saved[1], output_gradients[0]);
     return result;
   }
 

@@ -1,6 +1,7 @@
 // Rectified linear unit.
 #include "kernels/layers/expectations.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
 
 namespace penstock::layers {
 
@@ -18,7 +19,7 @@ public:
 
   forward_result forward(run_context& context, std::span<tensor> inputs, std::span<const tensor>) const override {
     forward_result result;
-    result.outputs.push_back(context.ops.relu_forward(std::move(inputs[0])));
+    result.outputs.push_back(context.ops.get<elementwise_ops>().relu_forward(std::move(inputs[0])));
     if (context.mode == phase::training) result.saved.push_back(result.outputs[0]);
     return result;
   }
@@ -28,7 +29,8 @@ public:
     backward_result result;
     result.input_gradients.emplace_back();
     if (wants_gradient(context, 0))
-      result.input_gradients[0] = context.ops.relu_backward(saved[0], std::move(output_gradients[0]));
+      result.input_gradients[0] =
+          context.ops.get<elementwise_ops>().relu_backward(saved[0], std::move(output_gradients[0]));
     return result;
   }
 };

@@ -1,4 +1,4 @@
-// Work that only moves elements: formats, flatten, concat and split. Also how the backend is made.
+// Work that only moves elements: formats, concat and split. Also how the backend is made.
 #include "kernels/check.hpp"
 #include "kernels/reference/reference_backend.hpp"
 
@@ -16,6 +16,20 @@ std::int64_t row_elements(const tensor& x) {
 }
 
 } // namespace
+
+template <class Family>
+static std::shared_ptr<Family> unowned(Family& family) {
+  return {std::shared_ptr<void>(), &family};
+}
+
+reference_backend::reference_backend(penstock::device& device) : device_(device) {
+  offer(unowned<convolution_ops>(*this));
+  offer(unowned<elementwise_ops>(*this));
+  offer(unowned<linear_ops>(*this));
+  offer(unowned<loss_ops>(*this));
+  offer(unowned<normalisation_ops>(*this));
+  offer(unowned<optimizer_ops>(*this));
+}
 
 std::unique_ptr<backend> make_reference_backend(device& device) {
   return std::make_unique<reference_backend>(device);
@@ -37,14 +51,6 @@ tensor reference_backend::reorder(const tensor& x, format_ptr format, memory_use
 void reference_backend::reorder_rows(const tensor& plain, std::int64_t first, const tensor& target) {
   check(plain.is_plain() && target.is_plain(), "the reference backend knows the plain format only");
   std::copy_n(plain.data<float>(), plain.elements(), target.data<float>() + first * row_elements(target));
-}
-
-tensor reference_backend::flatten_forward(const tensor& x) {
-  return x.reshaped({x.dim(0), row_elements(x)});
-}
-
-tensor reference_backend::flatten_backward(const shape& x, const tensor& dy) {
-  return dy.reshaped(x);
 }
 
 tensor reference_backend::concat(std::span<const tensor> parts) {

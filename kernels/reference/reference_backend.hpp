@@ -2,14 +2,28 @@
 #pragma once
 
 #include "kernels/backend.hpp"
+#include "kernels/ops/convolution_ops.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
+#include "kernels/ops/linear_ops.hpp"
+#include "kernels/ops/loss_ops.hpp"
+#include "kernels/ops/normalisation_ops.hpp"
+#include "kernels/ops/optimizer_ops.hpp"
+
+#include <memory>
 
 namespace penstock {
 
 /// Single-threaded; sums are formed in double. Every tensor is plain. Bodies are split by idea: convolution.cpp,
 /// linear.cpp, batch_norm.cpp, pooling.cpp, elementwise.cpp, arrange.cpp, softmax.cpp, optimizer_step.cpp.
-class reference_backend final : public backend {
+class reference_backend final : public backend,
+                                public convolution_ops,
+                                public elementwise_ops,
+                                public linear_ops,
+                                public loss_ops,
+                                public normalisation_ops,
+                                public optimizer_ops {
 public:
-  explicit reference_backend(penstock::device& device) : device_(device) {}
+  explicit reference_backend(penstock::device& device);
   penstock::device& device() override { return device_; }
 
   format_ptr activation_format(const shape& dims) override;
@@ -45,8 +59,6 @@ public:
   tensor adaptive_average_pool2d_forward(const tensor& x, std::array<std::int64_t, 2> output) override;
   tensor adaptive_average_pool2d_backward(const shape& x, const tensor& dy) override;
 
-  tensor flatten_forward(const tensor& x) override;
-  tensor flatten_backward(const shape& x, const tensor& dy) override;
   tensor dropout(const random_key& key, float p, tensor x) override;
   tensor concat(std::span<const tensor> parts) override;
   std::vector<tensor> split(const tensor& x, std::span<const std::int64_t> channels) override;

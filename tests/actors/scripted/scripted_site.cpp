@@ -2,6 +2,7 @@
 #include "tests/actors/scripted/scripted_site.hpp"
 
 #include "actors/stage/places.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/reference/reference_backend.hpp"
 
 #include <cstring>
@@ -68,7 +69,7 @@ reduced_msg scripted_site::sum_of(int stage, const std::map<int, reduce_bucket>&
     for (std::size_t i = 0; i < gradients->size(); ++i) {
       const auto& g = (*gradients)[i];
       if (m.gradients[i]) {
-        with.accumulate(m.gradients[i], g);
+        with.get<elementwise_ops>().accumulate(m.gradients[i], g);
         continue;
       }
       m.gradients[i] = with.allocate(g.type(), g.dims(), memory_use::gradients, g.format());

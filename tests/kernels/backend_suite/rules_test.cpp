@@ -4,6 +4,10 @@
 #include "kernels/initialise.hpp"
 #include "kernels/layers/layers.hpp"
 #include "kernels/loss.hpp"
+#include "kernels/ops/convolution_ops.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
+#include "kernels/ops/linear_ops.hpp"
+#include "kernels/ops/optimizer_ops.hpp"
 #include "kernels/optimizer.hpp"
 #include "tests/kernels/backend_suite/closeness.hpp"
 
@@ -39,7 +43,7 @@ TEST_P(BackendRules, EveryLayoutGivesItsValuesBack) {
 TEST_P(BackendRules, ReorderingRowsGivesTheBytesOfReorderingAll) {
   on_->run([](backend& ops) {
     for (const shape& dims : {shape{200, 37}, shape{64, 16}, shape{65, 130}, shape{10, 128}, shape{129, 1}}) {
-      const auto format = ops.linear_weight_format({4, dims[1]}, dims);
+      const auto format = ops.get<linear_ops>().linear_weight_format({4, dims[1]}, dims);
       const tensor all = to_device(ops, random_tensor(dims, 5));
       const tensor wanted = ops.reorder(all, format, memory_use::weights);
       const tensor target = ops.allocate_zeroed(dtype::f32, dims, memory_use::weights, format);
@@ -60,8 +64,9 @@ TEST_P(BackendRules, ADrawnParameterIsTheReorderedPlainOne) {
   on_->run([](backend& ops) {
     const initializer normal{initializer_kind::normal, 0.01F};
     for (const shape& dims : {shape{1030, 9001}, shape{100, 37}, shape{3, 5}, shape{16, 32, 3, 3}, shape{7}}) {
-      const format_ptr format = dims.size() == 4   ? ops.conv2d_weight_format({}, {1, 32, 8, 8}, dims)
-                                : dims.size() == 2 ? ops.linear_weight_format({4, dims[1]}, dims)
+      const format_ptr format = dims.size() == 4
+                                    ? ops.get<convolution_ops>().conv2d_weight_format({}, {1, 32, 8, 8}, dims)
+                                : dims.size() == 2 ? ops.get<linear_ops>().linear_weight_format({4, dims[1]}, dims)
                                                    : nullptr;
       const tensor plain = ops.allocate(dtype::f32, dims, memory_use::scratch);
       initialise({plain.data<float>(), static_cast<std::size_t>(plain.elements())}, normal, 3, "w");
@@ -73,7 +78,8 @@ TEST_P(BackendRules, ADrawnParameterIsTheReorderedPlainOne) {
     const parameter_spec infinite{.name = "weight", .dims = {128, 64}, .init = {initializer_kind::constant, 1 / 0.0F}};
     EXPECT_THAT(
         [&] {
-          initial_parameter(ops, infinite, "fc.weight", ops.linear_weight_format({4, 64}, {128, 64}), 3);
+          initial_parameter(ops, infinite, "fc.weight", ops.get<linear_ops>().linear_weight_format({4, 64}, {128, 64}),
+                            3);
         },
         ::testing::ThrowsMessage<error>(::testing::HasSubstr("the initial value of fc.weight holds inf at [0, 0]")));
   });
@@ -307,13 +313,13 @@ TEST_P(BackendRules, SumsAndFillsSeeTheElementsAlone) {
     for (const float value : x.values)
       squares += static_cast<double>(value) * value;
     tensor sum = to_device(ops, x);
-    EXPECT_NEAR(ops.sum_of_squares(sum), squares, 1e-9 * squares);
-    ops.accumulate(sum, to_device(ops, y));
+    EXPECT_NEAR(ops.get<optimizer_ops>().sum_of_squares(sum), squares, 1e-9 * squares);
+    ops.get<elementwise_ops>().accumulate(sum, to_device(ops, y));
     const auto found = to_host(ops, sum).values;
     for (std::size_t i = 0; i < found.size(); ++i)
       ASSERT_EQ(found[i], x.values[i] + y.values[i]);
     ops.fill(sum, 0);
-    EXPECT_EQ(ops.sum_of_squares(sum), 0);
+    EXPECT_EQ(ops.get<optimizer_ops>().sum_of_squares(sum), 0);
     ops.fill(sum, 2);
     EXPECT_THAT(to_host(ops, sum).values, ::testing::Each(2));
   });

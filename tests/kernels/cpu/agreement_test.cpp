@@ -1,4 +1,10 @@
 // The oneDNN backend computes what the plain loops do, on odd shapes too.
+#include "kernels/ops/convolution_ops.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
+#include "kernels/ops/linear_ops.hpp"
+#include "kernels/ops/loss_ops.hpp"
+#include "kernels/ops/normalisation_ops.hpp"
+#include "kernels/ops/optimizer_ops.hpp"
 #include "tests/kernels/cpu/two_backends.hpp"
 
 namespace penstock {
@@ -16,14 +22,15 @@ TEST_P(Convolution, AgreesWithThePlainLoops) {
   const auto& c = GetParam();
   const tensor x = random(c.x), weight = random(c.weight), bias = c.bias ? random({c.weight[0]}) : tensor{};
   tensor dy;
-  plain->run([&](backend& ops) { dy = ops.conv2d_forward(c.args, x, weight, bias, false); });
+  plain->run([&](backend& ops) { dy = ops.get<convolution_ops>().conv2d_forward(c.args, x, weight, bias, false); });
   dy = random(dy.dims());
   expect_agreement([&](backend& ops) {
     const tensor source = activation(ops, x);
-    const tensor w = ops.reorder(weight, ops.conv2d_weight_format(c.args, c.x, c.weight), memory_use::weights);
-    const tensor y = ops.conv2d_forward(c.args, source, w, bias, c.relu);
-    const auto g =
-        ops.conv2d_backward(c.args, source, w, c.bias, c.relu ? y : tensor{}, c.relu, activation(ops, dy), true, true);
+    const tensor w = ops.reorder(weight, ops.get<convolution_ops>().conv2d_weight_format(c.args, c.x, c.weight),
+                                 memory_use::weights);
+    const tensor y = ops.get<convolution_ops>().conv2d_forward(c.args, source, w, bias, c.relu);
+    const auto g = ops.get<convolution_ops>().conv2d_backward(c.args, source, w, c.bias, c.relu ? y : tensor{}, c.relu,
+                                                              activation(ops, dy), true, true);
     EXPECT_TRUE(same_format(y.format(), ops.activation_format(y.dims())));
     EXPECT_TRUE(same_format(g.input.format(), source.format()));
     EXPECT_TRUE(same_format(g.weight.format(), w.format()));
@@ -55,9 +62,11 @@ TEST_P(Linear, AgreesWithThePlainLoops) {
   const tensor x = random(dims), weight = random(weight_dims), bias = has_bias ? random({outputs}) : tensor{};
   const tensor dy = random({dims[0], outputs});
   expect_agreement([&, &in = dims, with_bias = has_bias, fused = relu](backend& ops) {
-    const tensor w = ops.reorder(weight, ops.linear_weight_format(in, weight_dims), memory_use::weights);
-    const tensor y = ops.linear_forward(x, w, bias, fused);
-    const auto g = ops.linear_backward(x, w, with_bias, fused ? y : tensor{}, fused, activation(ops, dy), true, true);
+    const tensor w =
+        ops.reorder(weight, ops.get<linear_ops>().linear_weight_format(in, weight_dims), memory_use::weights);
+    const tensor y = ops.get<linear_ops>().linear_forward(x, w, bias, fused);
+    const auto g = ops.get<linear_ops>().linear_backward(x, w, with_bias, fused ? y : tensor{}, fused,
+                                                         activation(ops, dy), true, true);
     EXPECT_TRUE(same_format(g.weight.format(), w.format()));
     return std::vector<tensor>{y, g.input, g.weight, g.bias};
   });
@@ -81,9 +90,11 @@ TEST_P(BatchNorm, AgreesWithThePlainLoops) {
       [&, fused = relu](backend& ops) {
         const batch_norm_args args;
         const tensor source = activation(ops, x);
-        const auto result = ops.batch_norm2d_forward(args, source, scale, shift, fused);
-        const auto g = ops.batch_norm2d_backward(args, source, scale, result, fused, activation(ops, dy), true);
-        const tensor evaluated = ops.batch_norm2d_inference(args, source, scale, shift, mean, variance, fused);
+        const auto result = ops.get<normalisation_ops>().batch_norm2d_forward(args, source, scale, shift, fused);
+        const auto g = ops.get<normalisation_ops>().batch_norm2d_backward(args, source, scale, result, fused,
+                                                                          activation(ops, dy), true);
+        const tensor evaluated =
+            ops.get<normalisation_ops>().batch_norm2d_inference(args, source, scale, shift, mean, variance, fused);
         return std::vector<tensor>{result.y, result.mean, result.variance, g.input, g.weight, g.bias, evaluated};
       },
       1e-4);
@@ -98,8 +109,9 @@ TEST_F(TwoBackends, BatchNormOfOneValuePerChannelGivesTheShift) {
   const tensor x = random({1, 20, 1, 1}), scale = random({20}), shift = random({20}), dy = random({1, 20, 1, 1});
   expect_agreement([&](backend& ops) {
     const tensor source = activation(ops, x);
-    const auto result = ops.batch_norm2d_forward({}, source, scale, shift, false);
-    const auto g = ops.batch_norm2d_backward({}, source, scale, result, false, activation(ops, dy), true);
+    const auto result = ops.get<normalisation_ops>().batch_norm2d_forward({}, source, scale, shift, false);
+    const auto g =
+        ops.get<normalisation_ops>().batch_norm2d_backward({}, source, scale, result, false, activation(ops, dy), true);
     expect_same_bits(values_of(ops, result.y), values_of(ops, shift), "y");
     return std::vector<tensor>{result.y, result.variance, g.input, g.weight, g.bias};
   });
@@ -116,13 +128,13 @@ TEST_P(Pooling, AgreesWithThePlainLoops) {
   const auto& c = GetParam();
   const tensor x = random(c.x);
   tensor dy;
-  plain->run([&](backend& ops) { dy = ops.pool2d_forward(c.args, x, false).y; });
+  plain->run([&](backend& ops) { dy = ops.get<convolution_ops>().pool2d_forward(c.args, x, false).y; });
   dy = random(dy.dims());
   expect_agreement([&](backend& ops) {
     const tensor source = activation(ops, x);
-    const auto result = ops.pool2d_forward(c.args, source, true);
-    const tensor evaluated = ops.pool2d_forward(c.args, source, false).y;
-    const tensor dx = ops.pool2d_backward(c.args, c.x, result.workspace, activation(ops, dy));
+    const auto result = ops.get<convolution_ops>().pool2d_forward(c.args, source, true);
+    const tensor evaluated = ops.get<convolution_ops>().pool2d_forward(c.args, source, false).y;
+    const tensor dx = ops.get<convolution_ops>().pool2d_backward(c.args, c.x, result.workspace, activation(ops, dy));
     return std::vector<tensor>{result.y, evaluated, dx};
   });
 }
@@ -141,8 +153,9 @@ TEST_F(TwoBackends, AdaptiveAveragePoolingAgreesWithThePlainLoops) {
     for (const std::array<std::int64_t, 2> output : {std::array<std::int64_t, 2>{1, 1}, {7, 7}, {3, 2}}) {
       const tensor x = random(dims), dy = random({dims[0], dims[1], output[0], output[1]});
       expect_agreement([&](backend& ops) {
-        return std::vector<tensor>{ops.adaptive_average_pool2d_forward(activation(ops, x), output),
-                                   ops.adaptive_average_pool2d_backward(dims, activation(ops, dy))};
+        return std::vector<tensor>{
+            ops.get<convolution_ops>().adaptive_average_pool2d_forward(activation(ops, x), output),
+            ops.get<convolution_ops>().adaptive_average_pool2d_backward(dims, activation(ops, dy))};
       });
     }
 }
@@ -153,14 +166,14 @@ TEST_F(TwoBackends, ElementwiseOperationsAgreeWithThePlainLoops) {
     expect_agreement([&](backend& ops) {
       tensor filled = ops.allocate_activation(dims), sum = activation(ops, a);
       ops.fill(filled, 2.5F);
-      ops.accumulate(sum, activation(ops, b));
-      const tensor positive = ops.relu_forward(activation(ops, a));
+      ops.get<elementwise_ops>().accumulate(sum, activation(ops, b));
+      const tensor positive = ops.get<elementwise_ops>().relu_forward(activation(ops, a));
       return std::vector<tensor>{filled,
                                  sum,
-                                 ops.add(activation(ops, a), activation(ops, b), false),
-                                 ops.add(activation(ops, a), activation(ops, b), true),
+                                 ops.get<elementwise_ops>().add(activation(ops, a), activation(ops, b), false),
+                                 ops.get<elementwise_ops>().add(activation(ops, a), activation(ops, b), true),
                                  positive,
-                                 ops.relu_backward(positive, activation(ops, b))};
+                                 ops.get<elementwise_ops>().relu_backward(positive, activation(ops, b))};
     });
   }
 }
@@ -170,7 +183,11 @@ TEST_F(TwoBackends, DropoutKeepsTheSameElementsWhateverTheLayout) {
   for (const shape& dims : {shape{2, 20, 5, 3}, shape{4, 1000}, shape{8, 64, 28, 28}}) {
     const tensor x = random(dims);
     for (const float p : {0.0F, 0.3F, 0.5F, 1.0F})
-      expect_agreement([&](backend& ops) { return std::vector<tensor>{ops.dropout(key, p, activation(ops, x))}; }, 0);
+      expect_agreement(
+          [&](backend& ops) {
+            return std::vector<tensor>{ops.get<elementwise_ops>().dropout(key, p, activation(ops, x))};
+          },
+          0);
   }
 }
 
@@ -180,7 +197,7 @@ TEST_F(TwoBackends, DropoutDropsTheShareAskedForAndDependsOnEveryPartOfTheKey) {
   fast->run([&](backend& ops) {
     std::vector<std::vector<float>> masks;
     for (const auto& key : keys)
-      masks.push_back(values_of(ops, ops.dropout(key, 0.4F, activation(ops, ones))));
+      masks.push_back(values_of(ops, ops.get<elementwise_ops>().dropout(key, 0.4F, activation(ops, ones))));
     for (std::size_t i = 0; i < masks.size(); ++i) {
       std::int64_t kept = 0, both = 0;
       for (std::size_t e = 0; e < masks[i].size(); ++e) {
@@ -199,9 +216,10 @@ TEST_F(TwoBackends, FlattenConcatAndSplitOnlyMoveElements) {
   const std::vector<std::vector<std::int64_t>> lists{{16, 32, 16}, {3, 20, 1}, {2, 1}, {16, 3}};
   expect_agreement(
       [&](backend& ops) {
-        const tensor flat = ops.flatten_forward(activation(ops, x));
+        const tensor flat = ops.to_plain(activation(ops, x)).reshaped({2, 300});
         EXPECT_TRUE(flat.is_plain());
-        return std::vector<tensor>{flat, ops.flatten_backward(x.dims(), flat)};
+        return std::vector<tensor>{
+            flat, ops.reorder(flat.reshaped(x.dims()), ops.activation_format(x.dims()), memory_use::scratch)};
       },
       0);
   for (const auto& channels : lists) {
@@ -213,8 +231,8 @@ TEST_F(TwoBackends, FlattenConcatAndSplitOnlyMoveElements) {
           std::vector<tensor> parts;
           for (const auto& i : inputs)
             parts.push_back(activation(ops, i));
-          const tensor whole = ops.concat(parts);
-          auto results = ops.split(whole, channels);
+          const tensor whole = ops.get<elementwise_ops>().concat(parts);
+          auto results = ops.get<elementwise_ops>().split(whole, channels);
           for (const auto& r : results)
             EXPECT_TRUE(same_format(r.format(), ops.activation_format(r.dims())));
           results.push_back(whole);
@@ -232,19 +250,19 @@ TEST_F(TwoBackends, SoftmaxCrossEntropyAgreesWithThePlainLoops) {
     labels.data<std::int64_t>()[i] = (i * 5) % 13;
   for (const float smoothing : {0.0F, 0.1F}) {
     loss_result found, wanted;
-    fast->run([&](backend& ops) { found = ops.softmax_cross_entropy(logits, labels, smoothing); });
-    plain->run([&](backend& ops) { wanted = ops.softmax_cross_entropy(logits, labels, smoothing); });
+    fast->run([&](backend& ops) { found = ops.get<loss_ops>().softmax_cross_entropy(logits, labels, smoothing); });
+    plain->run([&](backend& ops) { wanted = ops.get<loss_ops>().softmax_cross_entropy(logits, labels, smoothing); });
     EXPECT_NEAR(found.loss_sum, wanted.loss_sum, 1e-9 * wanted.loss_sum);
     EXPECT_EQ(found.correct_top1, wanted.correct_top1);
     EXPECT_EQ(found.correct_top5, wanted.correct_top5);
     expect_agreement([&](backend& ops) {
-      const auto loss = ops.softmax_cross_entropy(logits, labels, smoothing);
-      return std::vector<tensor>{loss.probabilities,
-                                 ops.softmax_cross_entropy_backward(loss.probabilities, labels, smoothing, 0.125F)};
+      const auto loss = ops.get<loss_ops>().softmax_cross_entropy(logits, labels, smoothing);
+      return std::vector<tensor>{loss.probabilities, ops.get<loss_ops>().softmax_cross_entropy_backward(
+                                                         loss.probabilities, labels, smoothing, 0.125F)};
     });
   }
   labels.data<std::int64_t>()[4] = 13;
-  EXPECT_THROW(fast->run([&](backend& ops) { ops.softmax_cross_entropy(logits, labels, 0); }), error);
+  EXPECT_THROW(fast->run([&](backend& ops) { ops.get<loss_ops>().softmax_cross_entropy(logits, labels, 0); }), error);
 }
 
 TEST_F(TwoBackends, OptimizerStepsAgreeWithThePlainLoopsInPlaceAndNot) {
@@ -253,7 +271,7 @@ TEST_F(TwoBackends, OptimizerStepsAgreeWithThePlainLoopsInPlaceAndNot) {
   for (const bool in_place : {false, true})
     expect_agreement(
         [&](backend& ops) {
-          const auto format = ops.conv2d_weight_format({}, {8, 20, 9, 9}, dims);
+          const auto format = ops.get<convolution_ops>().conv2d_weight_format({}, {8, 20, 9, 9}, dims);
           const auto stored = [&](const tensor& t) {
             tensor copy = ops.allocate(dtype::f32, dims, memory_use::weights);
             std::memcpy(copy.raw(), t.raw(), t.bytes());
@@ -267,13 +285,13 @@ TEST_F(TwoBackends, OptimizerStepsAgreeWithThePlainLoopsInPlaceAndNot) {
             const tensor w = stored(weight);
             tensor momentum = args.momentum == 0 ? tensor{} : stored(first);
             tensor next = in_place ? w : ops.allocate(dtype::f32, dims, memory_use::weights, format);
-            ops.sgd_step(args, w, stored(gradient), momentum, next);
+            ops.get<optimizer_ops>().sgd_step(args, w, stored(gradient), momentum, next);
             results.insert(results.end(), {next, momentum});
           }
           const tensor w = stored(weight);
           tensor m = stored(first), v = stored(second);
           tensor next = in_place ? w : ops.allocate(dtype::f32, dims, memory_use::weights, format);
-          ops.adamw_step({.gradient_scale = 0.5F, .step = 3}, w, stored(gradient), m, v, next);
+          ops.get<optimizer_ops>().adamw_step({.gradient_scale = 0.5F, .step = 3}, w, stored(gradient), m, v, next);
           results.insert(results.end(), {next, m, v});
           return results;
         },
@@ -288,7 +306,7 @@ TEST_F(TwoBackends, SumOfSquaresIsInDoubleAndTheSameForAnyThreadCount) {
   std::vector<double> sums;
   for (const int count : {1, 2, 3}) {
     const auto one = machine->create_stream({.name = "sum", .threads = count});
-    one->run([&](backend& ops) { sums.push_back(ops.sum_of_squares(x)); });
+    one->run([&](backend& ops) { sums.push_back(ops.get<optimizer_ops>().sum_of_squares(x)); });
   }
   EXPECT_NEAR(sums[0], exact, 1e-10 * exact);
   EXPECT_EQ(sums[0], sums[1]);

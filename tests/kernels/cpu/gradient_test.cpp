@@ -1,4 +1,8 @@
 // Gradients against finite differences: that backward belongs to forward, whatever the plain loops say.
+#include "kernels/ops/convolution_ops.hpp"
+#include "kernels/ops/linear_ops.hpp"
+#include "kernels/ops/loss_ops.hpp"
+#include "kernels/ops/normalisation_ops.hpp"
 #include "tests/kernels/cpu/two_backends.hpp"
 
 #include <functional>
@@ -42,15 +46,16 @@ TEST_F(Gradients, OfAConvolutionAreItsSlopes) {
   const conv2d_args args{{2, 1}, {1, 2}};
   const tensor x = random({2, 20, 7, 6}), weight = random({24, 20, 3, 3}), dy = random({2, 24, 4, 8});
   const auto stored = [&](backend& ops, const tensor& w) {
-    return ops.reorder(w, ops.conv2d_weight_format(args, x.dims(), w.dims()), memory_use::weights);
+    return ops.reorder(w, ops.get<convolution_ops>().conv2d_weight_format(args, x.dims(), w.dims()),
+                       memory_use::weights);
   };
   expect_slope(
       x, dy,
       [&](backend& ops, const tensor& at) {
-        return ops.conv2d_forward(args, activation(ops, at), stored(ops, weight), {}, false);
+        return ops.get<convolution_ops>().conv2d_forward(args, activation(ops, at), stored(ops, weight), {}, false);
       },
       [&](backend& ops, const tensor& at) {
-        return ops
+        return ops.get<convolution_ops>()
             .conv2d_backward(args, activation(ops, at), stored(ops, weight), false, {}, false, activation(ops, dy),
                              true, false)
             .input;
@@ -58,10 +63,10 @@ TEST_F(Gradients, OfAConvolutionAreItsSlopes) {
   expect_slope(
       weight, dy,
       [&](backend& ops, const tensor& at) {
-        return ops.conv2d_forward(args, activation(ops, x), stored(ops, at), {}, false);
+        return ops.get<convolution_ops>().conv2d_forward(args, activation(ops, x), stored(ops, at), {}, false);
       },
       [&](backend& ops, const tensor& at) {
-        return ops
+        return ops.get<convolution_ops>()
             .conv2d_backward(args, activation(ops, x), stored(ops, at), false, {}, false, activation(ops, dy), false,
                              true)
             .weight;
@@ -71,14 +76,18 @@ TEST_F(Gradients, OfAConvolutionAreItsSlopes) {
 TEST_F(Gradients, OfALinearLayerAreItsSlopes) {
   const tensor x = random({5, 70}), weight = random({33, 70}), dy = random({5, 33});
   expect_slope(
-      x, dy, [&](backend& ops, const tensor& at) { return ops.linear_forward(at, weight, {}, false); },
+      x, dy,
+      [&](backend& ops, const tensor& at) { return ops.get<linear_ops>().linear_forward(at, weight, {}, false); },
       [&](backend& ops, const tensor& at) {
-        return ops.linear_backward(at, weight, false, {}, false, activation(ops, dy), true, false).input;
+        return ops.get<linear_ops>()
+            .linear_backward(at, weight, false, {}, false, activation(ops, dy), true, false)
+            .input;
       });
   expect_slope(
-      weight, dy, [&](backend& ops, const tensor& at) { return ops.linear_forward(x, at, {}, false); },
+      weight, dy,
+      [&](backend& ops, const tensor& at) { return ops.get<linear_ops>().linear_forward(x, at, {}, false); },
       [&](backend& ops, const tensor& at) {
-        return ops.linear_backward(x, at, false, {}, false, activation(ops, dy), false, true).weight;
+        return ops.get<linear_ops>().linear_backward(x, at, false, {}, false, activation(ops, dy), false, true).weight;
       });
 }
 
@@ -88,12 +97,14 @@ TEST_F(Gradients, OfBatchNormAreItsSlopes) {
   expect_slope(
       x, dy,
       [&](backend& ops, const tensor& at) {
-        return ops.batch_norm2d_forward({}, activation(ops, at), scale, shift, false).y;
+        return ops.get<normalisation_ops>().batch_norm2d_forward({}, activation(ops, at), scale, shift, false).y;
       },
       [&](backend& ops, const tensor& at) {
         const tensor source = activation(ops, at);
-        const auto saved = ops.batch_norm2d_forward({}, source, scale, shift, false);
-        return ops.batch_norm2d_backward({}, source, scale, saved, false, activation(ops, dy), true).input;
+        const auto saved = ops.get<normalisation_ops>().batch_norm2d_forward({}, source, scale, shift, false);
+        return ops.get<normalisation_ops>()
+            .batch_norm2d_backward({}, source, scale, saved, false, activation(ops, dy), true)
+            .input;
       });
 }
 
@@ -101,10 +112,17 @@ TEST_F(Gradients, OfAveragePoolingAndTheLossAreTheirSlopes) {
   const pool2d_args args{pool_kind::average, {3, 2}, {2, 2}, {1, 1}, true, true};
   const tensor x = random({2, 20, 6, 5});
   tensor dy;
-  fast->run([&](backend& ops) { dy = random(ops.pool2d_forward(args, activation(ops, x), false).y.dims()); });
+  fast->run([&](backend& ops) {
+    dy = random(ops.get<convolution_ops>().pool2d_forward(args, activation(ops, x), false).y.dims());
+  });
   expect_slope(
-      x, dy, [&](backend& ops, const tensor& at) { return ops.pool2d_forward(args, activation(ops, at), true).y; },
-      [&](backend& ops, const tensor&) { return ops.pool2d_backward(args, x.dims(), {}, activation(ops, dy)); });
+      x, dy,
+      [&](backend& ops, const tensor& at) {
+        return ops.get<convolution_ops>().pool2d_forward(args, activation(ops, at), true).y;
+      },
+      [&](backend& ops, const tensor&) {
+        return ops.get<convolution_ops>().pool2d_backward(args, x.dims(), {}, activation(ops, dy));
+      });
 
   const tensor logits = random({6, 9}, -3.0F, 3.0F), one = random({1}, 1.0F, 1.0F);
   tensor labels = tensor::allocate(machine->memory(), dtype::i64, {6}, memory_use::scratch);
@@ -114,12 +132,13 @@ TEST_F(Gradients, OfAveragePoolingAndTheLossAreTheirSlopes) {
       logits, one,
       [&](backend& ops, const tensor& at) {
         tensor loss = ops.allocate(dtype::f32, {1}, memory_use::scratch);
-        loss.data<float>()[0] = static_cast<float>(ops.softmax_cross_entropy(at, labels, 0.1F).loss_sum);
+        loss.data<float>()[0] =
+            static_cast<float>(ops.get<loss_ops>().softmax_cross_entropy(at, labels, 0.1F).loss_sum);
         return loss;
       },
       [&](backend& ops, const tensor& at) {
-        const auto loss = ops.softmax_cross_entropy(at, labels, 0.1F);
-        return ops.softmax_cross_entropy_backward(loss.probabilities, labels, 0.1F, 1.0F);
+        const auto loss = ops.get<loss_ops>().softmax_cross_entropy(at, labels, 0.1F);
+        return ops.get<loss_ops>().softmax_cross_entropy_backward(loss.probabilities, labels, 0.1F, 1.0F);
       });
 }
 

@@ -2,6 +2,8 @@
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
 #include "kernels/loss.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
+#include "kernels/ops/optimizer_ops.hpp"
 #include "tests/kernels/backend_suite/closeness.hpp"
 
 #include <gmock/gmock.h>
@@ -201,10 +203,10 @@ TEST(ReferenceBackend, OverwritesOnlyTensorsThatNobodyElseHolds) {
     tensor x = to_device(ops, {{1, 2}, {-1, 2}});
     const void* bytes = x.raw();
     tensor kept = x;
-    const tensor apart = ops.relu_forward(std::move(x));
+    const tensor apart = ops.get<elementwise_ops>().relu_forward(std::move(x));
     EXPECT_NE(apart.raw(), bytes);
     EXPECT_THAT(to_host(ops, kept).values, ElementsAre(-1, 2));
-    EXPECT_EQ(ops.relu_forward(std::move(kept)).raw(), bytes);
+    EXPECT_EQ(ops.get<elementwise_ops>().relu_forward(std::move(kept)).raw(), bytes);
   });
 }
 
@@ -212,11 +214,11 @@ TEST(ReferenceBackend, SumsSquaresAndAccumulates) {
   const auto on = reference_stream();
   on->run([](backend& ops) {
     tensor x = to_device(ops, {{2, 2}, {1, -2, 3, 0.5F}});
-    EXPECT_EQ(ops.sum_of_squares(x), 14.25);
-    ops.accumulate(x, to_device(ops, {{2, 2}, {1, 1, 1, 1}}));
+    EXPECT_EQ(ops.get<optimizer_ops>().sum_of_squares(x), 14.25);
+    ops.get<elementwise_ops>().accumulate(x, to_device(ops, {{2, 2}, {1, 1, 1, 1}}));
     EXPECT_THAT(to_host(ops, x).values, ElementsAre(2, -1, 4, 1.5F));
     ops.fill(x, 7);
-    EXPECT_EQ(ops.sum_of_squares(x), 196);
+    EXPECT_EQ(ops.get<optimizer_ops>().sum_of_squares(x), 196);
   });
 }
 

@@ -1,0 +1,40 @@
+// The family of normalisations.
+#pragma once
+
+#include "kernels/ops/layer_gradients.hpp"
+
+#include <string_view>
+
+namespace penstock {
+
+struct batch_norm_args {
+  float epsilon = 1e-5F;
+  float momentum = 0.1F; // running = (1 - momentum) * running + momentum * batch
+};
+
+struct batch_norm_result {
+  tensor y;
+  tensor mean;      // [C] of this micro-batch
+  tensor variance;  // [C], biased
+  tensor workspace; // which outputs ReLU let through, when fused
+};
+
+/// An output gradient passed by rvalue may be overwritten when it is unique. Where `relu` is fused, y is after ReLU and
+/// the matching backward takes the gradient of that y.
+class normalisation_ops {
+public:
+  static constexpr std::string_view family = "normalisation";
+  virtual ~normalisation_ops() = default;
+
+  /// Normalises (N, C, H, W) with the micro-batch's statistics (mean, biased variance per channel over N, H, W).
+  virtual batch_norm_result batch_norm2d_forward(const batch_norm_args& args, const tensor& x, const tensor& scale,
+                                                 const tensor& shift, bool relu) = 0;
+  /// Normalises with given statistics (evaluation).
+  virtual tensor batch_norm2d_inference(const batch_norm_args& args, const tensor& x, const tensor& scale,
+                                        const tensor& shift, const tensor& mean, const tensor& variance, bool relu) = 0;
+  /// weight = gradient of scale, bias = gradient of shift.
+  virtual layer_gradients batch_norm2d_backward(const batch_norm_args& args, const tensor& x, const tensor& scale,
+                                                const batch_norm_result& saved, bool relu, tensor dy, bool want_dx) = 0;
+};
+
+} // namespace penstock
