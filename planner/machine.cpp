@@ -139,8 +139,13 @@ std::int64_t lagging_of(const schedule& s) {
 
 std::int64_t steady_minibatches(const schedule& s) {
   constexpr std::int64_t most = 4096;
+  // All-reduces that take a little longer than a period use up a lag a little at a time.
+  constexpr std::int64_t lags_used_up = 32;
   const auto round = std::max<std::int64_t>(1, dealing_period(s));
-  return std::min(most, s.synchronous ? 2 + 2 * round : 4 * (filling_of(s) + lagging_of(s)) + 4 * round);
+  if (s.synchronous) return std::min(most, 2 + 2 * round);
+  const auto wanted = 4 * filling_of(s) + lags_used_up * lagging_of(s) + 4 * round;
+  if (round > most) return std::min(most, wanted);
+  return std::min(most / round, (wanted + round - 1) / round) * round; // every replica gets as many
 }
 
 void machine_player::note_steady_state() {
@@ -155,6 +160,17 @@ void machine_player::note_steady_state() {
   const auto measured = (last - half) / round * round;
   result_.step_seconds = (done_[static_cast<std::size_t>(last)] - done_[static_cast<std::size_t>(last - measured)]) /
                          static_cast<double>(measured);
+  if (count % round == 0) result_.step_seconds = std::max(result_.step_seconds, busiest() / static_cast<double>(count));
+}
+
+/// Seconds for which the busiest device or channel works in all. A pipeline that holds more than it needs is faster for
+/// a while than that allows.
+double machine_player::busiest() const {
+  std::vector<double> busy(devices_.size());
+  for (std::size_t s = 0; s < stages_.size(); ++s)
+    for (const auto device : machine_.stages[s].devices)
+      busy[static_cast<std::size_t>(device)] += result_.busy[s];
+  return std::max(links_.most_taken(), *std::max_element(busy.begin(), busy.end()));
 }
 
 machine_run run_machine(const schedule& s, const machine& m, const machine_options& options) {

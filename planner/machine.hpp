@@ -104,7 +104,8 @@ struct machine_run : simulation {
   double bytes_sent = 0;                     ///< between different devices, all-reduce included
   /// Seconds from one minibatch to the next in steady state: over the second half of the minibatches, less those that
   /// only empty the pipeline, measured where the first stage is done with them, in whole rounds of the replicas (their
-  /// least common multiple in micro-batches). The makespan over the minibatches where there are too few.
+  /// least common multiple in micro-batches), and no less than the busiest device or channel works for one where all
+  /// replicas get as many. The makespan over the minibatches where there are too few.
   double step_seconds = 0;
 };
 
@@ -112,21 +113,22 @@ struct machine_run : simulation {
 ///
 /// - A device runs one action at a time: of the updates that wait for it the oldest, else of its replicas' next actions
 ///   the one that was ready first. Times are multiplied by the device's straggler factor and the action's own jitter.
-/// - A message takes the innermost level that joins the two devices. It holds its channels for bytes / bandwidth, once
-///   all of them are free, and arrives a latency later; messages take their channels in order of readiness. A level has
+/// - A message takes the innermost level that joins the two devices. It holds its channels for bytes / bandwidth, from
+///   the first time at which all of them are free for so long, and arrives a latency later; messages take their
+///   channels in order of readiness, so one that waits for its receiver leaves its sender's to others. A level has
 ///   one channel out of and one into each device (or one from each to each other, where it is point to point); a shared
 ///   level one in each of its components towards higher device numbers and one towards lower. Where a level is half
 ///   duplex the two directions have one channel together.
 /// - An update waits until every replica of the stage has reached it in its list (with an update lag: has ended the
 ///   last backward that adds to it), and for the all-reduce. Replicas go on meanwhile with what does not need the new
 ///   version.
-/// - An all-reduce among m devices holds the channels out of each and into the next for 2 (m - 1) / m x bytes /
-///   bandwidth, each such pair by itself (twice that where a level is half duplex; times the members in a component
-///   where it is shared), at the slowest level the replicas span, and takes 2 (m - 1) latencies more. It goes in
-///   `all_reduce_buckets` equal buckets, between which other messages find room; among more than 4 devices all wait
-///   for the slowest pair at every bucket. Where it overlaps, the buckets become ready evenly over the last backward of
-///   the update (the replicas' latest begin and end), so it ends no earlier than that plus one bucket. Each replica
-///   then updates its own weights.
+/// - An all-reduce among m devices, whose members send slices to one another, holds the channel out of each and the one
+///   into each for 2 (m - 1) / m x bytes / bandwidth, every channel by itself (between two devices both ends of a way
+///   together; twice that where a level is half duplex; times the members in a component where it is shared), at the
+///   slowest level the replicas span, and takes 2 (m - 1) latencies more. It goes in `all_reduce_buckets` equal
+///   buckets, between which other messages find room, those of a stage's older updates first. Where it overlaps, the
+///   buckets become ready evenly over the last backward of the update (the replicas' latest begin and end), so it ends
+///   no earlier than that plus one bucket. Each replica then updates its own weights.
 /// - Replicas joined by reference are workers of one process: their gradients are summed on the first one's device
 ///   ((m - 1) x bytes / bandwidth) once all have reached the update, and one update there serves them all.
 ///

@@ -7,6 +7,18 @@
 
 namespace penstock::planner {
 
+namespace {
+
+/// Returns when they are held from.
+double take(link_channel& first, link_channel& second, double ready, double seconds) {
+  const auto begin = earliest_of_both(first, second, ready, seconds);
+  first.take(begin, seconds, ready);
+  if (&first != &second) second.take(begin, seconds, ready);
+  return begin;
+}
+
+} // namespace
+
 machine_links::machine_links(const std::vector<machine_link>& links, int devices) {
   int span = 1;
   for (const auto& link : links) {
@@ -26,12 +38,12 @@ int machine_links::level_between(int a, int b) const {
   return -1;
 }
 
-double& machine_links::channel(level_state& l, int device, bool outward) {
+link_channel& machine_links::channel(level_state& l, int device, bool outward) {
   const auto i = static_cast<std::size_t>(l.link.shared ? device / l.span : device);
   return outward || l.in.empty() ? l.out[i] : l.in[i];
 }
 
-double& machine_links::wire(level_state& l, int from, int to) {
+link_channel& machine_links::wire(level_state& l, int from, int to) {
   if (l.link.half_duplex && from > to) std::swap(from, to);
   return l.wires[{from, to}];
 }
@@ -45,25 +57,24 @@ machine_links::passage machine_links::send(int from, int to, double bytes, doubl
   const bool outward = !l.link.shared || from < to;
   auto& first = has_wire ? wire(l, from, to) : channel(l, from, outward);
   auto& second = has_wire ? first : channel(l, to, l.link.shared && outward);
-  const auto begin = std::max({ready, first, second});
   const auto held = l.link.bytes_per_second > 0 ? bytes / l.link.bytes_per_second : 0;
-  first = second = begin + held;
+  const auto begin = take(first, second, ready, held);
   return {begin, begin + held + l.link.latency_s};
 }
 
-std::vector<std::pair<double*, double*>> machine_links::ring_flows(level_state& l, const std::vector<int>& devices) {
-  std::vector<std::pair<double*, double*>> flows;
-  std::set<double*> shared;
+std::vector<machine_links::way> machine_links::flows_among(level_state& l, const std::vector<int>& devices) {
+  std::vector<way> flows;
+  std::set<link_channel*> taken;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const auto next = devices[(i + 1) % devices.size()];
     if (l.link.point_to_point && !l.link.shared) {
       auto& both = wire(l, devices[i], next);
-      flows.emplace_back(&both, &both);
-    } else if (!l.link.shared && !l.link.half_duplex) {
-      flows.emplace_back(&channel(l, devices[i], true), &channel(l, next, false));
-    } else { // what one sends another receives on the same channel, which is held once for both
+      flows.push_back({&both, &both});
+    } else if (devices.size() == 2 && !l.link.shared && !l.link.half_duplex) {
+      flows.push_back({&channel(l, devices[i], true), &channel(l, next, false)});
+    } else { // slices of all for all, so that a channel need not wait for any other; a shared one is held once for all
       for (const bool outward : {true, false})
-        if (auto* one = &channel(l, devices[i], outward); shared.insert(one).second) flows.emplace_back(one, one);
+        if (auto* one = &channel(l, devices[i], outward); taken.insert(one).second) flows.push_back({one, one});
     }
   }
   return flows;
@@ -113,27 +124,28 @@ machine_links::group_route machine_links::route_among(const std::vector<int>& al
     route.seconds_per_byte = per_byte;
     route.latency = latency;
   }
-  // Of many members all wait for the slowest at every bucket, which costs fewer events.
-  constexpr std::size_t few = 4;
-  for (auto& flow : ring_flows(*slowest, devices))
-    if (devices.size() <= few || route.flows.empty())
-      route.flows.push_back({flow});
-    else
-      route.flows.front().push_back(flow);
+  route.flows = flows_among(*slowest, devices);
   return route;
 }
 
-machine_links::passage machine_links::reduce(const group_route& route, std::size_t list, double bytes, double ready) {
+machine_links::passage machine_links::reduce(const group_route& route, std::size_t flow, double bytes, double ready) {
+  const auto [from, to] = route.flows[flow];
+  if (from == nullptr) return {ready, ready};
   const auto held = bytes * route.seconds_per_byte;
-  if (route.flows[list].empty()) return {ready, ready};
-  passage all{std::numeric_limits<double>::infinity(), ready};
-  for (const auto& [from, to] : route.flows[list]) {
-    const auto begin = std::max({ready, *from, *to});
-    *from = *to = begin + held;
-    all.begin = std::min(all.begin, begin);
-    all.arrival = std::max(all.arrival, begin + held);
+  const auto begin = take(*from, *to, ready, held);
+  return {begin, begin + held};
+}
+
+double machine_links::most_taken() const {
+  double most = 0;
+  for (const auto& l : levels_) {
+    for (const auto* channels : {&l.out, &l.in})
+      for (const auto& c : *channels)
+        most = std::max(most, c.taken_in_all());
+    for (const auto& [_, c] : l.wires)
+      most = std::max(most, c.taken_in_all());
   }
-  return all;
+  return most;
 }
 
 } // namespace penstock::planner

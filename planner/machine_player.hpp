@@ -33,7 +33,7 @@ private:
     double time = 0;
     std::int64_t order = 0; // of making, so that equal times keep it
     action about;           // of an all-reduce: any action that belongs to its update
-    std::int32_t lane = 0;  // that did `about`; of an all-reduce's buckets: the list of flows
+    std::int32_t lane = 0;  // that did `about`; of an all-reduce's buckets: the flow
     happening what = happening::action_ends;
     bool operator>(const event& other) const { return time != other.time ? time > other.time : order > other.order; }
   };
@@ -72,8 +72,8 @@ private:
   struct update_state {
     int joined = 0; // replicas whose last backward has begun, or who have none
     int reached = 0;
-    std::vector<int> buckets; // of the all-reduce, sent by each list of its flows
-    std::size_t sent = 0;     // lists that have sent all of theirs
+    std::vector<int> buckets; // of the all-reduce, sent by each of its flows
+    std::size_t sent = 0;     // flows that have sent all of theirs
     bool is_reduced = false;
     double first_ready = 0, last_ready = 0; // when its buckets become ready
     double begin = 0, end = 0;              // of the all-reduce, as far as it is known
@@ -85,6 +85,7 @@ private:
     bool updates_once = false; // one update on the first replica's device serves all
     bool reduces = false;
     machine_links::group_route route;
+    std::vector<std::vector<action>> reducing; // by flow: updates that have buckets to send, the oldest first
     std::vector<replica_state> own;
     std::vector<update_state> updates;
     std::vector<version_ledger> versions; // one, or one for each replica
@@ -119,8 +120,8 @@ private:
   void join_update(const action& a, double begin, double end);
   void reach_update(int lane, const action& a);
   void begin_all_reduce(const action& a);
-  void plan_bucket(int list, const action& a);
-  void send_bucket(int list, const action& a);
+  void plan_bucket(int flow, const action& a);
+  void send_bucket(int flow, const action& a);
   void end_all_reduce(const action& a);
   void add_all_reduce(int stage, std::size_t group, double begin, double end);
   void queue_updates(int stage);
@@ -137,6 +138,7 @@ private:
   void count_versions(int stage, int lane);
   void note_memory(int stage);
   void note_steady_state();
+  double busiest() const;
 
   lane_state& lane_of(int lane) { return lanes_[static_cast<std::size_t>(lane)]; }
   device_state& device_of(int device) { return devices_[static_cast<std::size_t>(device)]; }

@@ -41,31 +41,36 @@ void machine_player::reach_update(int lane, const action& a) {
 // -- the all-reduce -----------------------------------------------------------------
 
 void machine_player::begin_all_reduce(const action& a) {
-  auto& u = state_of_update(a);
-  u.buckets.resize(stage_of(a.stage).route.flows.size());
-  for (std::size_t list = 0; list < u.buckets.size(); ++list)
-    plan_bucket(static_cast<int>(list), a);
+  auto& st = stage_of(a.stage);
+  const auto flows = st.route.flows.size();
+  state_of_update(a).buckets.resize(flows);
+  st.reducing.resize(flows);
+  for (std::size_t flow = 0; flow < flows; ++flow) {
+    st.reducing[flow].push_back(a);
+    if (st.reducing[flow].size() == 1) plan_bucket(static_cast<int>(flow), a);
+  }
 }
 
-void machine_player::plan_bucket(int list, const action& a) {
+void machine_player::plan_bucket(int flow, const action& a) {
   const auto& u = state_of_update(a);
-  const auto next = u.buckets[static_cast<std::size_t>(list)] + 1;
+  const auto next = u.buckets[static_cast<std::size_t>(flow)] + 1;
   const auto ready = u.first_ready + (u.last_ready - u.first_ready) * next / all_reduce_buckets;
-  schedule_event(std::max(now_, ready), happening::bucket_is_ready, list, a);
+  schedule_event(std::max(now_, ready), happening::bucket_is_ready, flow, a);
 }
 
-void machine_player::send_bucket(int list, const action& a) {
+void machine_player::send_bucket(int flow, const action& a) {
   const auto stage = a.stage;
+  auto& st = stage_of(stage);
   auto& u = state_of_update(a);
-  const auto& route = stage_of(stage).route;
-  const auto which = static_cast<std::size_t>(list);
-  const auto way = machine_links::reduce(route, which, costs_of(stage).all_reduce_bytes / all_reduce_buckets, now_);
+  const auto which = static_cast<std::size_t>(flow);
+  const auto way = machine_links::reduce(st.route, which, costs_of(stage).all_reduce_bytes / all_reduce_buckets, now_);
   u.begin = u.end == 0 ? way.begin : std::min(u.begin, way.begin);
   u.end = std::max(u.end, way.arrival);
-  if (++u.buckets[which] < all_reduce_buckets)
-    schedule_event(way.arrival, happening::bucket_is_sent, list, a);
-  else if (++u.sent == u.buckets.size())
-    schedule_event(u.end + route.latency, happening::all_reduce_ends, list, a);
+  if (++u.buckets[which] < all_reduce_buckets) return schedule_event(way.arrival, happening::bucket_is_sent, flow, a);
+  if (++u.sent == u.buckets.size()) schedule_event(u.end + st.route.latency, happening::all_reduce_ends, flow, a);
+  auto& updates = st.reducing[which];
+  updates.erase(updates.begin());
+  if (!updates.empty()) schedule_event(way.arrival, happening::bucket_is_sent, flow, updates.front());
 }
 
 void machine_player::end_all_reduce(const action& a) {

@@ -232,6 +232,21 @@ TEST(Machine, AStepIsThePeriodOfTheSteadyState) {
   }
 }
 
+TEST(Machine, AStepIsNoShorterThanItsBusiestDevice) {
+  // More in flight than the pipeline needs: the first stage is ahead of the slow last one for a while.
+  auto r = request("pipedream", {1, 2, 1}, 1, 44, "9,3,1");
+  auto m = uniform_machine({1, 2, 1}, {}, flat(4, 1));
+  const double forward[] = {0.040, 0.080, 0.046};
+  for (std::size_t i = 0; i < 3; ++i) {
+    m.stages[i].forward_seconds = {forward[i]};
+    m.stages[i].backward_seconds = {2 * forward[i]};
+  }
+  m.stages[0].output_bytes = {0.032};
+  m.stages[1].output_bytes = {0.002};
+  m.stages[1].all_reduce_bytes = 0.004;
+  EXPECT_NEAR(run_machine(resolve_schedule(r), m).step_seconds, 0.138, 1e-9);
+}
+
 TEST(Machine, AStepOfAFlushIsItsWholeTime) {
   auto r = request("1f1b", ones(3), 5, 1);
   r.minibatches = steady_minibatches(resolve_schedule(r));

@@ -136,6 +136,16 @@ TEST(MachineUpdate, ALagHidesAnAllReduceBehindTheNextMinibatches) {
     }
 }
 
+TEST(MachineUpdate, OlderUpdatesAreSummedFirst) {
+  // 4 s each, and a period is 3 s: were they to take turns bucket by bucket, the first would end far later.
+  auto r = request("pipedream", {3}, 1, 30);
+  r.update_lag = {4};
+  const auto run = run_machine(resolve_schedule(r),
+                               uniform_machine({3}, {.all_reduce_bytes = 3, .all_reduce_overlaps = false}, flat(3, 1)));
+  for (int update = 0; update < 10; ++update)
+    EXPECT_NEAR(all_reduce_of(run, update).end, 7 + 4 * update, 1e-9) << update;
+}
+
 TEST(MachineUpdate, ALagHoldsMoreVersionsAndGradientSets) {
   for (const std::int64_t lag : {0, 1, 2}) {
     auto r = request("pipedream", {4}, 1, 40);
