@@ -1,6 +1,6 @@
 // Average pooling over any bins, on blocks of channels.
 #include "kernels/cpu/average_bins.hpp"
-#include "kernels/cpu/onednn_backend.hpp"
+#include "kernels/cpu/onednn_convolution.hpp"
 #include "kernels/cpu/vector_loop.hpp"
 #include "kernels/window.hpp"
 
@@ -81,11 +81,11 @@ average_bins adaptive_bins(const shape& x, std::array<std::int64_t, 2> output) {
   return bins;
 }
 
-tensor onednn_backend::average_pool_forward(const average_bins& bins, const tensor& x) {
+tensor onednn_convolution::average_pool_forward(const average_bins& bins, const tensor& x) {
   const auto rows = static_cast<std::int64_t>(bins.rows.size()),
              columns = static_cast<std::int64_t>(bins.columns.size());
-  tensor y = allocate_activation({x.dim(0), x.dim(1), rows, columns});
-  const auto view = view_of(x.dims(), x.is_plain() ? 1 : channel_block_);
+  tensor y = context_.allocate_activation({x.dim(0), x.dim(1), rows, columns});
+  const auto view = view_of(x.dims(), x.is_plain() ? 1 : context_.channel_block());
   const std::int64_t in_plane = view.height * view.width * view.channels, out_plane = rows * columns * view.channels;
   const float* in = x.data<float>();
   float* out = y.data<float>();
@@ -96,9 +96,9 @@ tensor onednn_backend::average_pool_forward(const average_bins& bins, const tens
   return y;
 }
 
-tensor onednn_backend::average_pool_backward(const average_bins& bins, const shape& x, const tensor& dy) {
-  tensor dx = allocate(dtype::f32, x, memory_use::gradients, activation_format(x));
-  const auto view = view_of(x, dx.is_plain() ? 1 : channel_block_);
+tensor onednn_convolution::average_pool_backward(const average_bins& bins, const shape& x, const tensor& dy) {
+  tensor dx = context_.allocate(dtype::f32, x, memory_use::gradients, context_.activation_format(x));
+  const auto view = view_of(x, dx.is_plain() ? 1 : context_.channel_block());
   const std::int64_t in_plane = dy.dim(2) * dy.dim(3) * view.channels;
   const std::int64_t out_plane = view.height * view.width * view.channels;
   const float* in = dy.data<float>();

@@ -1,6 +1,6 @@
 // Concatenation and splitting along channels: copies of whole rows where blocks allow, through plain tensors elsewhere.
 #include "kernels/check.hpp"
-#include "kernels/cpu/onednn_backend.hpp"
+#include "kernels/cpu/onednn_elementwise.hpp"
 
 #include <cstring>
 
@@ -22,15 +22,15 @@ std::size_t row_bytes(const tensor& x) {
 
 } // namespace
 
-bool onednn_backend::has_whole_rows(const shape& whole, std::span<const std::int64_t> channels) {
+bool onednn_elementwise::has_whole_rows(const shape& whole, std::span<const std::int64_t> channels) {
   // Blocked tensors lie one behind another only when each fills its last block and is itself blocked.
-  if (activation_format(whole) == nullptr) return true;
+  if (context_.activation_format(whole) == nullptr) return true;
   for (const auto c : channels)
-    if (c % channel_block_ != 0) return false;
+    if (c % context_.channel_block() != 0) return false;
   return true;
 }
 
-tensor onednn_backend::concat(std::span<const tensor> parts) {
+tensor onednn_elementwise::concat(std::span<const tensor> parts) {
   check(!parts.empty(), "concat needs parts");
   shape dims = parts[0].dims();
   std::vector<std::int64_t> channels;
@@ -40,30 +40,30 @@ tensor onednn_backend::concat(std::span<const tensor> parts) {
     dims[1] += part.dim(1);
   }
   const bool whole_rows = has_whole_rows(dims, channels);
-  const format_ptr format = activation_format(dims);
-  tensor y = allocate(parts[0].type(), dims, memory_use::activations, whole_rows ? format : nullptr);
+  const format_ptr format = context_.activation_format(dims);
+  tensor y = context_.allocate(parts[0].type(), dims, memory_use::activations, whole_rows ? format : nullptr);
   std::byte* to = y.raw();
   for (const auto& part : parts) {
-    const tensor source = in_format(part, whole_rows ? activation_format(part.dims()) : nullptr);
+    const tensor source = context_.in_format(part, whole_rows ? context_.activation_format(part.dims()) : nullptr);
     copy_rows(dims[0], to, row_bytes(y), source.raw(), row_bytes(source), row_bytes(source));
     to += row_bytes(source);
   }
-  return reorder(y, format, memory_use::activations);
+  return context_.reorder(y, format, memory_use::activations);
 }
 
-std::vector<tensor> onednn_backend::split(const tensor& x, std::span<const std::int64_t> channels) {
+std::vector<tensor> onednn_elementwise::split(const tensor& x, std::span<const std::int64_t> channels) {
   const bool whole_rows = has_whole_rows(x.dims(), channels);
-  const tensor source = in_format(x, whole_rows ? activation_format(x.dims()) : nullptr);
+  const tensor source = context_.in_format(x, whole_rows ? context_.activation_format(x.dims()) : nullptr);
   const std::byte* from = source.raw();
   std::vector<tensor> parts;
   for (const auto c : channels) {
     shape dims = x.dims();
     dims.at(1) = c;
-    const format_ptr format = activation_format(dims);
-    tensor part = allocate(x.type(), dims, memory_use::activations, whole_rows ? format : nullptr);
+    const format_ptr format = context_.activation_format(dims);
+    tensor part = context_.allocate(x.type(), dims, memory_use::activations, whole_rows ? format : nullptr);
     copy_rows(dims[0], part.raw(), row_bytes(part), from, row_bytes(source), row_bytes(part));
     from += row_bytes(part);
-    parts.push_back(reorder(part, format, memory_use::activations));
+    parts.push_back(context_.reorder(part, format, memory_use::activations));
   }
   return parts;
 }

@@ -1,6 +1,7 @@
 // 2-D convolution: fixed activation layouts, weights as the forward pass likes them best.
 #include "kernels/check.hpp"
-#include "kernels/cpu/onednn_backend.hpp"
+#include "kernels/cpu/onednn_convolution.hpp"
+#include "kernels/cpu/relu.hpp"
 #include "kernels/cpu/try_layouts.hpp"
 
 namespace penstock {
@@ -59,56 +60,53 @@ private:
 
 } // namespace
 
-format_ptr onednn_backend::conv2d_weight_format(const conv2d_args& args, const shape& x, const shape& weight) {
+format_ptr onednn_convolution::conv2d_weight_format(const conv2d_args& args, const shape& x, const shape& weight) {
   shape nominal = x;
   nominal.at(0) = 8; // parameters have one format, whatever the batch
-  const auto key =
-      make_key(operation::conv_weight_format, nominal, weight, args.stride, args.padding, args.dilation, args.groups);
-  return find_or_make(
-             weight_formats_, key,
-             [&] {
-               const conv_problem problem(args, nominal, weight);
-               const auto source = description_of(activation_format(problem.x), dtype::f32, problem.x);
-               const auto target = description_of(activation_format(problem.y), dtype::f32, problem.y);
-               const auto pd = first_optimized(problem.name(), {freedom::weights, freedom::all}, [&](freedom free) {
-                 const bool all = free == freedom::all;
-                 return problem.forward(engine_, user_scratchpad(), all ? any_layout(problem.x) : source,
-                                        any_layout(problem.weight), true, all ? any_layout(problem.y) : target);
-               });
-               return std::make_shared<weight_format_entry>(weight_format_entry{format_of(pd.weights_desc())});
-             })
-      ->format;
+  const auto key = shape_key::of(nominal, weight, args.stride, args.padding, args.dilation, args.groups);
+  const auto make = [&] {
+    const conv_problem problem(args, nominal, weight);
+    const auto source = context_.activation_description(problem.x);
+    const auto target = context_.activation_description(problem.y);
+    const auto pd = first_optimized(problem.name(), {freedom::weights, freedom::all}, [&](freedom free) {
+      const bool all = free == freedom::all;
+      return problem.forward(context_.engine(), onednn_context::user_scratchpad(), all ? any_layout(problem.x) : source,
+                             any_layout(problem.weight), true, all ? any_layout(problem.y) : target);
+    });
+    return std::make_shared<weight_format_entry>(weight_format_entry{format_of(pd.weights_desc())});
+  };
+  return weight_formats_.find_or_make(key, make)->format;
 }
 
-struct onednn_backend::conv_forward_entry {
+struct onednn_convolution::forward_entry {
   bound_primitive run;
   format_ptr x, weight, y; // as the primitive wants them
   shape y_dims;
   bool relu_apart = false;
 };
 
-std::shared_ptr<onednn_backend::conv_forward_entry> onednn_backend::make_conv_forward(const conv2d_args& args,
-                                                                                      const tensor& x,
-                                                                                      const tensor& weight,
-                                                                                      bool has_bias, bool relu) {
+std::shared_ptr<onednn_convolution::forward_entry> onednn_convolution::make_forward(const conv2d_args& args,
+                                                                                    const tensor& x,
+                                                                                    const tensor& weight, bool has_bias,
+                                                                                    bool relu) {
   const conv_problem problem(args, x.dims(), weight.dims());
-  const auto source = description_of(activation_format(problem.x), dtype::f32, problem.x);
-  const auto target = description_of(activation_format(problem.y), dtype::f32, problem.y);
+  const auto source = context_.activation_description(problem.x);
+  const auto target = context_.activation_description(problem.y);
   const auto stored = description_of(weight.format(), dtype::f32, problem.weight);
   const auto descriptor = [&](bool fused) {
     const auto choices = {freedom::none, freedom::activations, freedom::weights, freedom::all};
     return first_optimized(problem.name(), choices, [&](freedom free) {
       const bool activations = free == freedom::activations || free == freedom::all;
       const bool weights = free == freedom::weights || free == freedom::all;
-      return problem.forward(engine_, with_relu(fused), activations ? any_layout(problem.x) : source,
-                             weights ? any_layout(problem.weight) : stored, has_bias,
-                             activations ? any_layout(problem.y) : target);
+      return problem.forward(
+          context_.engine(), onednn_context::with_relu(fused), activations ? any_layout(problem.x) : source,
+          weights ? any_layout(problem.weight) : stored, has_bias, activations ? any_layout(problem.y) : target);
     });
   };
   auto pd = descriptor(relu);
   const bool relu_apart = relu && !fuses_relu_exactly(pd.impl_info_str());
   if (relu_apart) pd = descriptor(false);
-  auto entry = std::make_shared<conv_forward_entry>();
+  auto entry = std::make_shared<forward_entry>();
   if (has_bias)
     entry->run = bound_primitive(pd, dnnl::convolution_forward(pd),
                                  {{DNNL_ARG_SRC, pd.src_desc()},
@@ -127,75 +125,78 @@ std::shared_ptr<onednn_backend::conv_forward_entry> onednn_backend::make_conv_fo
   return entry;
 }
 
-tensor onednn_backend::conv2d_forward(const conv2d_args& args, const tensor& x, const tensor& weight,
-                                      const tensor& bias, bool relu) {
+tensor onednn_convolution::conv2d_forward(const conv2d_args& args, const tensor& x, const tensor& weight,
+                                          const tensor& bias, bool relu) {
   const bool has_bias = static_cast<bool>(bias);
-  const auto key = make_key(operation::conv_forward, x.dims(), weight.dims(), args.stride, args.padding, args.dilation,
-                            args.groups, has_bias, relu, hash_of(weight.format()));
-  auto& entry = *find_or_make(conv_forwards_, key, [&] { return make_conv_forward(args, x, weight, has_bias, relu); });
-  const tensor source = in_format(x, entry.x);
-  const tensor weights = in_format(weight, entry.weight);
-  tensor y = allocate(dtype::f32, entry.y_dims, memory_use::activations, entry.y);
+  const auto key = shape_key::of(x.dims(), weight.dims(), args.stride, args.padding, args.dilation, args.groups,
+                                 has_bias, relu, hash_of(weight.format()));
+  const auto entry = forwards_.find_or_make(key, [&] { return make_forward(args, x, weight, has_bias, relu); });
+  const tensor source = context_.in_format(x, entry->x);
+  const tensor weights = context_.in_format(weight, entry->weight);
+  tensor y = context_.allocate(dtype::f32, entry->y_dims, memory_use::activations, entry->y);
   if (has_bias)
-    execute(entry.run, {{DNNL_ARG_SRC, source.raw()},
-                        {DNNL_ARG_WEIGHTS, weights.raw()},
-                        {DNNL_ARG_BIAS, bias.raw()},
-                        {DNNL_ARG_DST, y.raw()}});
+    context_.execute(entry->run, {{DNNL_ARG_SRC, source.raw()},
+                                  {DNNL_ARG_WEIGHTS, weights.raw()},
+                                  {DNNL_ARG_BIAS, bias.raw()},
+                                  {DNNL_ARG_DST, y.raw()}});
   else
-    execute(entry.run, {{DNNL_ARG_SRC, source.raw()}, {DNNL_ARG_WEIGHTS, weights.raw()}, {DNNL_ARG_DST, y.raw()}});
-  if (entry.relu_apart) y = relu_forward(std::move(y));
-  return reorder(y, activation_format(entry.y_dims), memory_use::activations);
+    context_.execute(entry->run,
+                     {{DNNL_ARG_SRC, source.raw()}, {DNNL_ARG_WEIGHTS, weights.raw()}, {DNNL_ARG_DST, y.raw()}});
+  if (entry->relu_apart) y = relu_forward(context_, std::move(y));
+  return context_.reorder(y, context_.activation_format(entry->y_dims), memory_use::activations);
 }
 
-struct onednn_backend::conv_backward_entry {
+struct onednn_convolution::backward_entry {
   bound_primitive data, weights;
   format_ptr data_weight, data_dx, data_dy;     // as the backward-data primitive wants them
   format_ptr weights_x, weights_dw, weights_dy; // and the backward-weights one
   bool has_data = false, has_weights = false;   // made when first wanted
 };
 
-layer_gradients onednn_backend::conv2d_backward(const conv2d_args& args, const tensor& x, const tensor& weight,
-                                                bool has_bias, const tensor& y, bool relu, tensor dy, bool want_dx,
-                                                bool want_dw) {
-  if (relu) dy = relu_backward(y, std::move(dy));
-  const auto key = make_key(operation::conv_backward, x.dims(), weight.dims(), args.stride, args.padding, args.dilation,
-                            args.groups, has_bias, hash_of(weight.format()));
-  auto& entry = *find_or_make(conv_backwards_, key, [] { return std::make_shared<conv_backward_entry>(); });
+layer_gradients onednn_convolution::conv2d_backward(const conv2d_args& args, const tensor& x, const tensor& weight,
+                                                    bool has_bias, const tensor& y, bool relu, tensor dy, bool want_dx,
+                                                    bool want_dw) {
+  if (relu) dy = relu_backward(context_, y, std::move(dy));
+  const auto key = shape_key::of(x.dims(), weight.dims(), args.stride, args.padding, args.dilation, args.groups,
+                                 has_bias, hash_of(weight.format()));
+  const auto entry = backwards_.find_or_make(key, [] { return std::make_shared<backward_entry>(); });
   layer_gradients gradients;
   if (want_dw) {
-    if (!entry.has_weights) make_conv_backward_weights(entry, args, x, weight, has_bias);
-    const tensor source = in_format(x, entry.weights_x);
-    const tensor gradient = in_format(dy, entry.weights_dy);
-    tensor dw = allocate(dtype::f32, weight.dims(), memory_use::gradients, entry.weights_dw);
+    if (!entry->has_weights) make_backward_weights(*entry, args, x, weight, has_bias);
+    const tensor source = context_.in_format(x, entry->weights_x);
+    const tensor gradient = context_.in_format(dy, entry->weights_dy);
+    tensor dw = context_.allocate(dtype::f32, weight.dims(), memory_use::gradients, entry->weights_dw);
     if (has_bias) {
-      gradients.bias = allocate(dtype::f32, {weight.dim(0)}, memory_use::gradients);
-      execute(entry.weights, {{DNNL_ARG_SRC, source.raw()},
-                              {DNNL_ARG_DIFF_DST, gradient.raw()},
-                              {DNNL_ARG_DIFF_WEIGHTS, dw.raw()},
-                              {DNNL_ARG_DIFF_BIAS, gradients.bias.raw()}});
+      gradients.bias = context_.allocate(dtype::f32, {weight.dim(0)}, memory_use::gradients);
+      context_.execute(entry->weights, {{DNNL_ARG_SRC, source.raw()},
+                                        {DNNL_ARG_DIFF_DST, gradient.raw()},
+                                        {DNNL_ARG_DIFF_WEIGHTS, dw.raw()},
+                                        {DNNL_ARG_DIFF_BIAS, gradients.bias.raw()}});
     } else {
-      execute(entry.weights,
-              {{DNNL_ARG_SRC, source.raw()}, {DNNL_ARG_DIFF_DST, gradient.raw()}, {DNNL_ARG_DIFF_WEIGHTS, dw.raw()}});
+      context_.execute(
+          entry->weights,
+          {{DNNL_ARG_SRC, source.raw()}, {DNNL_ARG_DIFF_DST, gradient.raw()}, {DNNL_ARG_DIFF_WEIGHTS, dw.raw()}});
     }
-    gradients.weight = reorder(dw, weight.format(), memory_use::gradients);
+    gradients.weight = context_.reorder(dw, weight.format(), memory_use::gradients);
   }
   if (want_dx) {
-    if (!entry.has_data) make_conv_backward_data(entry, args, x, weight);
-    const tensor weights = in_format(weight, entry.data_weight);
-    const tensor gradient = in_format(dy, entry.data_dy);
-    tensor dx = allocate(dtype::f32, x.dims(), memory_use::gradients, entry.data_dx);
-    execute(entry.data,
-            {{DNNL_ARG_DIFF_DST, gradient.raw()}, {DNNL_ARG_WEIGHTS, weights.raw()}, {DNNL_ARG_DIFF_SRC, dx.raw()}});
-    gradients.input = reorder(dx, activation_format(x.dims()), memory_use::gradients);
+    if (!entry->has_data) make_backward_data(*entry, args, x, weight);
+    const tensor weights = context_.in_format(weight, entry->data_weight);
+    const tensor gradient = context_.in_format(dy, entry->data_dy);
+    tensor dx = context_.allocate(dtype::f32, x.dims(), memory_use::gradients, entry->data_dx);
+    context_.execute(
+        entry->data,
+        {{DNNL_ARG_DIFF_DST, gradient.raw()}, {DNNL_ARG_WEIGHTS, weights.raw()}, {DNNL_ARG_DIFF_SRC, dx.raw()}});
+    gradients.input = context_.reorder(dx, context_.activation_format(x.dims()), memory_use::gradients);
   }
   return gradients;
 }
 
-void onednn_backend::make_conv_backward_weights(conv_backward_entry& entry, const conv2d_args& args, const tensor& x,
-                                                const tensor& weight, bool has_bias) {
+void onednn_convolution::make_backward_weights(backward_entry& entry, const conv2d_args& args, const tensor& x,
+                                               const tensor& weight, bool has_bias) {
   const conv_problem problem(args, x.dims(), weight.dims());
-  const auto source = description_of(activation_format(problem.x), dtype::f32, problem.x);
-  const auto target = description_of(activation_format(problem.y), dtype::f32, problem.y);
+  const auto source = context_.activation_description(problem.x);
+  const auto target = context_.activation_description(problem.y);
   const auto stored = description_of(weight.format(), dtype::f32, problem.weight);
   const memory::desc bias(problem.bias, f32, memory::format_tag::a);
   const auto algorithm = dnnl::algorithm::convolution_direct;
@@ -206,12 +207,13 @@ void onednn_backend::make_conv_backward_weights(conv_backward_entry& entry, cons
         const auto s = all ? any_layout(problem.x) : source;
         const auto t = all ? any_layout(problem.y) : target;
         const auto w = free == freedom::none ? stored : any_layout(problem.weight);
-        const auto hint = problem.forward(engine_, user_scratchpad(), s, any_layout(problem.weight), has_bias, t);
+        const auto hint = problem.forward(context_.engine(), onednn_context::user_scratchpad(), s,
+                                          any_layout(problem.weight), has_bias, t);
         const auto description = has_bias ? backward::desc(algorithm, s, w, bias, t, problem.stride, problem.dilation,
                                                            problem.padding, problem.padding)
                                           : backward::desc(algorithm, s, w, t, problem.stride, problem.dilation,
                                                            problem.padding, problem.padding);
-        return backward::primitive_desc(description, user_scratchpad(), engine_, hint);
+        return backward::primitive_desc(description, onednn_context::user_scratchpad(), context_.engine(), hint);
       });
   if (has_bias)
     entry.weights = bound_primitive(pd, backward(pd),
@@ -230,11 +232,11 @@ void onednn_backend::make_conv_backward_weights(conv_backward_entry& entry, cons
   entry.has_weights = true;
 }
 
-void onednn_backend::make_conv_backward_data(conv_backward_entry& entry, const conv2d_args& args, const tensor& x,
-                                             const tensor& weight) {
+void onednn_convolution::make_backward_data(backward_entry& entry, const conv2d_args& args, const tensor& x,
+                                            const tensor& weight) {
   const conv_problem problem(args, x.dims(), weight.dims());
-  const auto source = description_of(activation_format(problem.x), dtype::f32, problem.x);
-  const auto target = description_of(activation_format(problem.y), dtype::f32, problem.y);
+  const auto source = context_.activation_description(problem.x);
+  const auto target = context_.activation_description(problem.y);
   const auto stored = description_of(weight.format(), dtype::f32, problem.weight);
   using backward = dnnl::convolution_backward_data;
   const auto pd = first_optimized(
@@ -243,10 +245,11 @@ void onednn_backend::make_conv_backward_data(conv_backward_entry& entry, const c
         const auto s = all ? any_layout(problem.x) : source;
         const auto t = all ? any_layout(problem.y) : target;
         const auto w = free == freedom::none ? stored : any_layout(problem.weight);
-        const auto hint = problem.forward(engine_, user_scratchpad(), s, any_layout(problem.weight), false, t);
+        const auto hint = problem.forward(context_.engine(), onednn_context::user_scratchpad(), s,
+                                          any_layout(problem.weight), false, t);
         return backward::primitive_desc({dnnl::algorithm::convolution_direct, s, w, t, problem.stride, problem.dilation,
                                          problem.padding, problem.padding},
-                                        user_scratchpad(), engine_, hint);
+                                        onednn_context::user_scratchpad(), context_.engine(), hint);
       });
   entry.data = bound_primitive(pd, backward(pd),
                                {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},

@@ -1,13 +1,13 @@
 // Dropout: which elements it keeps depends on their place in plain order, whatever the layout here.
 #include "kernels/check.hpp"
-#include "kernels/cpu/onednn_backend.hpp"
+#include "kernels/cpu/onednn_elementwise.hpp"
 #include "kernels/cpu/vector_loop.hpp"
 #include "kernels/dropout_random.hpp"
 
 namespace penstock {
 
-tensor onednn_backend::dropout(const random_key& key, float p, tensor x) {
-  tensor y = x.is_unique() ? x : allocate(dtype::f32, x.dims(), memory_use::activations, x.format());
+tensor onednn_elementwise::dropout(const random_key& key, float p, tensor x) {
+  tensor y = x.is_unique() ? x : context_.allocate(dtype::f32, x.dims(), memory_use::activations, x.format());
   const dropout_random random(key, p);
   const float scale = random.scale();
   const float* in = x.data<float>();
@@ -19,9 +19,9 @@ tensor onednn_backend::dropout(const random_key& key, float p, tensor x) {
     });
     return y;
   }
-  check(same_format(x.format(), activation_format(x.dims())), "dropout needs the activation format");
+  check(same_format(x.format(), context_.activation_format(x.dims())), "dropout needs the activation format");
   // (N, C/block, H*W, block): element (n, c, s) is number (n * C + c) * H*W + s. Padding is zero and stays so.
-  const std::int64_t channels = x.dim(1), area = x.dim(2) * x.dim(3), block = channel_block_;
+  const std::int64_t channels = x.dim(1), area = x.dim(2) * x.dim(3), block = context_.channel_block();
   const std::int64_t blocks = (channels + block - 1) / block;
   vector_loop(x.dim(0) * blocks * area, 1, (1 << 15) / block,
               [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {

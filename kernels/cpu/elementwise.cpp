@@ -1,27 +1,14 @@
 // Element-wise operations on all stored elements; padding stays zero since each of them maps zeros to zero.
 #include "kernels/check.hpp"
-#include "kernels/cpu/onednn_backend.hpp"
+#include "kernels/cpu/onednn_elementwise.hpp"
+#include "kernels/cpu/relu.hpp"
 #include "kernels/cpu/vector_loop.hpp"
 
 namespace penstock {
 
-void onednn_backend::fill(tensor& x, float value) {
-  if (value != 0.0F && !x.is_plain()) {
-    // Only the elements, not the padding.
-    tensor plain = allocate(dtype::f32, x.dims(), memory_use::scratch);
-    fill(plain, value);
-    return reorder_into(plain, x);
-  }
-  float* out = x.data<float>();
-  element_loop(x.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
-    for (std::int64_t i = begin; i < end; ++i)
-      out[i] = value;
-  });
-}
-
-void onednn_backend::accumulate(tensor& into, const tensor& x) {
+void onednn_elementwise::accumulate(tensor& into, const tensor& x) {
   check(into.dims() == x.dims(), "accumulate needs equal shapes");
-  const tensor other = in_format(x, into.format());
+  const tensor other = context_.in_format(x, into.format());
   float* sum = into.data<float>();
   const float* addend = other.data<float>();
   element_loop(into.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
@@ -31,10 +18,10 @@ void onednn_backend::accumulate(tensor& into, const tensor& x) {
   });
 }
 
-tensor onednn_backend::add(tensor a, const tensor& b, bool relu) {
+tensor onednn_elementwise::add(tensor a, const tensor& b, bool relu) {
   check(a.dims() == b.dims(), "add needs equal shapes");
-  const tensor other = in_format(b, a.format());
-  tensor y = a.is_unique() ? a : allocate(dtype::f32, a.dims(), memory_use::activations, a.format());
+  const tensor other = context_.in_format(b, a.format());
+  tensor y = a.is_unique() ? a : context_.allocate(dtype::f32, a.dims(), memory_use::activations, a.format());
   const float* left = a.data<float>();
   const float* right = other.data<float>();
   float* out = y.data<float>();
@@ -55,8 +42,8 @@ tensor onednn_backend::add(tensor a, const tensor& b, bool relu) {
   return y;
 }
 
-tensor onednn_backend::relu_forward(tensor x) {
-  tensor y = x.is_unique() ? x : allocate(dtype::f32, x.dims(), memory_use::activations, x.format());
+tensor relu_forward(onednn_context& context, tensor x) {
+  tensor y = x.is_unique() ? x : context.allocate(dtype::f32, x.dims(), memory_use::activations, x.format());
   const float* in = x.data<float>();
   float* out = y.data<float>();
   element_loop(y.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
@@ -67,10 +54,10 @@ tensor onednn_backend::relu_forward(tensor x) {
   return y;
 }
 
-tensor onednn_backend::relu_backward(const tensor& y, tensor dy) {
+tensor relu_backward(onednn_context& context, const tensor& y, tensor dy) {
   check(y.dims() == dy.dims(), "relu_backward needs equal shapes");
-  if (!same_format(y.format(), dy.format())) dy = reorder(dy, y.format(), memory_use::gradients);
-  tensor dx = dy.is_unique() ? dy : allocate(dtype::f32, y.dims(), memory_use::gradients, y.format());
+  if (!same_format(y.format(), dy.format())) dy = context.reorder(dy, y.format(), memory_use::gradients);
+  tensor dx = dy.is_unique() ? dy : context.allocate(dtype::f32, y.dims(), memory_use::gradients, y.format());
   const float* gate = y.data<float>();
   const float* in = dy.data<float>();
   float* out = dx.data<float>();
@@ -82,6 +69,14 @@ tensor onednn_backend::relu_backward(const tensor& y, tensor dy) {
     }
   });
   return dx;
+}
+
+tensor onednn_elementwise::relu_forward(tensor x) {
+  return penstock::relu_forward(context_, std::move(x));
+}
+
+tensor onednn_elementwise::relu_backward(const tensor& y, tensor dy) {
+  return penstock::relu_backward(context_, y, std::move(dy));
 }
 
 } // namespace penstock

@@ -1,6 +1,6 @@
 // A tensor's arrangement in memory as oneDNN describes it; which arrangement activations have; changes between them.
 #include "kernels/check.hpp"
-#include "kernels/cpu/onednn_backend.hpp"
+#include "kernels/cpu/onednn_context.hpp"
 
 namespace penstock {
 
@@ -112,32 +112,28 @@ std::uint64_t hash_of(const format_ptr& format) {
   return known->hash();
 }
 
-format_ptr onednn_backend::activation_format(const shape& dims) {
+format_ptr onednn_context::activation_format(const shape& dims) {
   // A promise: the layout depends on the channels and the instruction set alone, whatever the neighbours would like,
   // because results differ between layouts in their last bits. Raw images stay plain.
   if (dims.size() != 4 || dims[1] <= 4 || channel_block_ == 1) return nullptr;
-  const auto key = make_key(operation::activation_format, dims);
-  return find_or_make(activation_formats_, key, [&] {
+  const auto key = shape_key::of(dims);
+  return activation_formats_.find_or_make(key, [&] {
     const auto tag = channel_block_ == 16 ? dnnl::memory::format_tag::nChw16c : dnnl::memory::format_tag::nChw8c;
     return std::make_shared<const onednn_format>(dnnl::memory::desc(dims, dnnl::memory::data_type::f32, tag));
   });
 }
 
-struct onednn_backend::reorder_entry {
-  bound_primitive run;
-};
-
-tensor onednn_backend::reorder(const tensor& x, format_ptr format, memory_use use) {
+tensor onednn_context::reorder(const tensor& x, format_ptr format, memory_use use) {
   if (same_format(x.format(), format)) return x;
   tensor y = allocate(x.type(), x.dims(), use, std::move(format));
   reorder_into(x, y);
   return y;
 }
 
-void onednn_backend::reorder_into(const tensor& x, const tensor& y) {
-  const auto key = make_key(operation::reorder, x.dims(), static_cast<std::int64_t>(x.type()), hash_of(x.format()),
-                            hash_of(y.format()));
-  auto& entry = *find_or_make(reorders_, key, [&] {
+void onednn_context::reorder_into(const tensor& x, const tensor& y) {
+  const auto key =
+      shape_key::of(x.dims(), static_cast<std::int64_t>(x.type()), hash_of(x.format()), hash_of(y.format()));
+  const auto entry = reorders_.find_or_make(key, [&] {
     // A grouped weight has five dimensions for oneDNN; its plain side takes them from the other.
     const auto source = x.is_plain() ? plain_description(x.type(), description_of(y).dims()) : description_of(x);
     const auto target = y.is_plain() ? plain_description(y.type(), source.dims()) : description_of(y);
@@ -146,10 +142,10 @@ void onednn_backend::reorder_into(const tensor& x, const tensor& y) {
     made->run = bound_primitive(pd, dnnl::reorder(pd), {{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, target}});
     return made;
   });
-  execute(entry.run, {{DNNL_ARG_FROM, x.raw()}, {DNNL_ARG_TO, y.raw()}});
+  execute(entry->run, {{DNNL_ARG_FROM, x.raw()}, {DNNL_ARG_TO, y.raw()}});
 }
 
-void onednn_backend::reorder_rows(const tensor& plain, std::int64_t first, const tensor& target) {
+void onednn_context::reorder_rows(const tensor& plain, std::int64_t first, const tensor& target) {
   // Not kept: each is of use once.
   dnnl::memory::dims offsets(plain.rank());
   offsets[0] = first;
@@ -158,10 +154,6 @@ void onednn_backend::reorder_rows(const tensor& plain, std::int64_t first, const
   const dnnl::reorder::primitive_desc pd(engine_, source, engine_, rows, user_scratchpad());
   bound_primitive run(pd, dnnl::reorder(pd), {{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, rows}});
   execute(run, {{DNNL_ARG_FROM, plain.raw()}, {DNNL_ARG_TO, target.raw()}});
-}
-
-tensor onednn_backend::in_format(const tensor& x, const format_ptr& format) {
-  return reorder(x, format, memory_use::scratch);
 }
 
 } // namespace penstock

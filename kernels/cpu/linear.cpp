@@ -1,6 +1,7 @@
 // Fully connected layers: y = x W^T + b on plain (N, features) tensors.
 #include "kernels/check.hpp"
-#include "kernels/cpu/onednn_backend.hpp"
+#include "kernels/cpu/onednn_linear.hpp"
+#include "kernels/cpu/relu.hpp"
 #include "kernels/cpu/try_layouts.hpp"
 
 namespace penstock {
@@ -30,82 +31,89 @@ std::string name_of(const shape& x, const shape& weight) {
 
 } // namespace
 
-format_ptr onednn_backend::linear_weight_format(const shape& x, const shape& weight) {
+format_ptr onednn_linear::linear_weight_format(const shape& x, const shape& weight) {
   const shape nominal{8, x.at(1)}; // parameters have one format, whatever the batch
-  const auto key = make_key(operation::linear_weight_format, nominal, weight);
-  return find_or_make(weight_formats_, key,
-                      [&] {
-                        const auto pd = forward_descriptor(
-                            engine_, user_scratchpad(), plain_description(dtype::f32, nominal), any_layout(weight),
-                            true, plain_description(dtype::f32, {nominal[0], weight.at(0)}));
-                        return std::make_shared<weight_format_entry>(weight_format_entry{format_of(pd.weights_desc())});
-                      })
-      ->format;
+  const auto key = shape_key::of(nominal, weight);
+  const auto make = [&] {
+    const auto pd =
+        forward_descriptor(context_.engine(), onednn_context::user_scratchpad(), plain_description(dtype::f32, nominal),
+                           any_layout(weight), true, plain_description(dtype::f32, {nominal[0], weight.at(0)}));
+    return std::make_shared<weight_format_entry>(weight_format_entry{format_of(pd.weights_desc())});
+  };
+  return weight_formats_.find_or_make(key, make)->format;
 }
 
-struct onednn_backend::linear_forward_entry {
+struct onednn_linear::forward_entry {
   bound_primitive run;
   format_ptr weight;
 };
 
-tensor onednn_backend::linear_forward(const tensor& x, const tensor& weight, const tensor& bias, bool relu) {
+std::shared_ptr<onednn_linear::forward_entry> onednn_linear::make_forward(const tensor& x, const tensor& weight,
+                                                                          bool has_bias) {
+  const shape y_dims{x.dim(0), weight.dim(0)};
+  const auto pd =
+      first_optimized(name_of(x.dims(), weight.dims()), {freedom::none, freedom::weights}, [&](freedom free) {
+        return forward_descriptor(context_.engine(), onednn_context::user_scratchpad(),
+                                  plain_description(dtype::f32, x.dims()),
+                                  free == freedom::none ? description_of(weight) : any_layout(weight.dims()), has_bias,
+                                  plain_description(dtype::f32, y_dims));
+      });
+  auto made = std::make_shared<forward_entry>();
+  if (has_bias)
+    made->run = bound_primitive(pd, dnnl::inner_product_forward(pd),
+                                {{DNNL_ARG_SRC, pd.src_desc()},
+                                 {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                 {DNNL_ARG_BIAS, pd.bias_desc()},
+                                 {DNNL_ARG_DST, pd.dst_desc()}});
+  else
+    made->run = bound_primitive(
+        pd, dnnl::inner_product_forward(pd),
+        {{DNNL_ARG_SRC, pd.src_desc()}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_DST, pd.dst_desc()}});
+  made->weight = format_of(pd.weights_desc());
+  return made;
+}
+
+tensor onednn_linear::linear_forward(const tensor& x, const tensor& weight, const tensor& bias, bool relu) {
   const bool has_bias = static_cast<bool>(bias);
   const shape y_dims{x.dim(0), weight.dim(0)};
-  const auto key = make_key(operation::linear_forward, x.dims(), weight.dims(), has_bias, hash_of(weight.format()));
-  auto& entry = *find_or_make(linear_forwards_, key, [&] {
-    const auto pd =
-        first_optimized(name_of(x.dims(), weight.dims()), {freedom::none, freedom::weights}, [&](freedom free) {
-          return forward_descriptor(engine_, user_scratchpad(), plain_description(dtype::f32, x.dims()),
-                                    free == freedom::none ? description_of(weight) : any_layout(weight.dims()),
-                                    has_bias, plain_description(dtype::f32, y_dims));
-        });
-    auto made = std::make_shared<linear_forward_entry>();
-    if (has_bias)
-      made->run = bound_primitive(pd, dnnl::inner_product_forward(pd),
-                                  {{DNNL_ARG_SRC, pd.src_desc()},
-                                   {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                   {DNNL_ARG_BIAS, pd.bias_desc()},
-                                   {DNNL_ARG_DST, pd.dst_desc()}});
-    else
-      made->run = bound_primitive(
-          pd, dnnl::inner_product_forward(pd),
-          {{DNNL_ARG_SRC, pd.src_desc()}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_DST, pd.dst_desc()}});
-    made->weight = format_of(pd.weights_desc());
-    return made;
-  });
-  const tensor source = in_format(x, nullptr);
-  const tensor weights = in_format(weight, entry.weight);
-  tensor y = allocate(dtype::f32, y_dims, memory_use::activations);
+  const auto key = shape_key::of(x.dims(), weight.dims(), has_bias, hash_of(weight.format()));
+  const auto entry = forwards_.find_or_make(key, [&] { return make_forward(x, weight, has_bias); });
+  const tensor source = context_.in_format(x, nullptr);
+  const tensor weights = context_.in_format(weight, entry->weight);
+  tensor y = context_.allocate(dtype::f32, y_dims, memory_use::activations);
   if (has_bias)
-    execute(entry.run, {{DNNL_ARG_SRC, source.raw()},
-                        {DNNL_ARG_WEIGHTS, weights.raw()},
-                        {DNNL_ARG_BIAS, bias.raw()},
-                        {DNNL_ARG_DST, y.raw()}});
+    context_.execute(entry->run, {{DNNL_ARG_SRC, source.raw()},
+                                  {DNNL_ARG_WEIGHTS, weights.raw()},
+                                  {DNNL_ARG_BIAS, bias.raw()},
+                                  {DNNL_ARG_DST, y.raw()}});
   else
-    execute(entry.run, {{DNNL_ARG_SRC, source.raw()}, {DNNL_ARG_WEIGHTS, weights.raw()}, {DNNL_ARG_DST, y.raw()}});
-  if (relu) y = relu_forward(std::move(y)); // not oneDNN's: that makes 0 of NaN, and y is small
+    context_.execute(entry->run,
+                     {{DNNL_ARG_SRC, source.raw()}, {DNNL_ARG_WEIGHTS, weights.raw()}, {DNNL_ARG_DST, y.raw()}});
+  if (relu) y = relu_forward(context_, std::move(y)); // not oneDNN's: that makes 0 of NaN, and y is small
   return y;
 }
 
-struct onednn_backend::linear_backward_entry {
+struct onednn_linear::backward_entry {
   bound_primitive data, weights;
   format_ptr data_weight, weights_dw;
 };
 
-std::shared_ptr<onednn_backend::linear_backward_entry>
-onednn_backend::make_linear_backward(const tensor& x, const tensor& weight, bool has_bias) {
+std::shared_ptr<onednn_linear::backward_entry> onednn_linear::make_backward(const tensor& x, const tensor& weight,
+                                                                            bool has_bias) {
   const auto source = plain_description(dtype::f32, x.dims());
   const auto target = plain_description(dtype::f32, {x.dim(0), weight.dim(0)});
   const memory::desc bias({weight.dim(0)}, f32, memory::format_tag::a);
-  const auto hint = forward_descriptor(engine_, user_scratchpad(), source, any_layout(weight.dims()), has_bias, target);
+  const auto hint = forward_descriptor(context_.engine(), onednn_context::user_scratchpad(), source,
+                                       any_layout(weight.dims()), has_bias, target);
   const auto stored_or_any = [&](freedom free) {
     return free == freedom::none ? description_of(weight) : any_layout(weight.dims());
   };
   const auto choices = {freedom::none, freedom::weights};
-  auto entry = std::make_shared<linear_backward_entry>();
+  auto entry = std::make_shared<backward_entry>();
   using backward_data = dnnl::inner_product_backward_data;
   const auto data = first_optimized(name_of(x.dims(), weight.dims()), choices, [&](freedom free) {
-    return backward_data::primitive_desc({source, stored_or_any(free), target}, user_scratchpad(), engine_, hint);
+    return backward_data::primitive_desc({source, stored_or_any(free), target}, onednn_context::user_scratchpad(),
+                                         context_.engine(), hint);
   });
   entry->data = bound_primitive(data, backward_data(data),
                                 {{DNNL_ARG_DIFF_DST, data.diff_dst_desc()},
@@ -116,7 +124,7 @@ onednn_backend::make_linear_backward(const tensor& x, const tensor& weight, bool
   const auto weights = first_optimized(name_of(x.dims(), weight.dims()), choices, [&](freedom free) {
     const auto description = has_bias ? backward_weights::desc(source, stored_or_any(free), bias, target)
                                       : backward_weights::desc(source, stored_or_any(free), target);
-    return backward_weights::primitive_desc(description, user_scratchpad(), engine_, hint);
+    return backward_weights::primitive_desc(description, onednn_context::user_scratchpad(), context_.engine(), hint);
   });
   if (has_bias)
     entry->weights = bound_primitive(weights, backward_weights(weights),
@@ -133,34 +141,35 @@ onednn_backend::make_linear_backward(const tensor& x, const tensor& weight, bool
   return entry;
 }
 
-layer_gradients onednn_backend::linear_backward(const tensor& x, const tensor& weight, bool has_bias, const tensor& y,
-                                                bool relu, tensor dy, bool want_dx, bool want_dw) {
-  if (relu) dy = relu_backward(y, std::move(dy));
-  const auto key = make_key(operation::linear_backward, x.dims(), weight.dims(), has_bias, hash_of(weight.format()));
-  auto& entry = *find_or_make(linear_backwards_, key, [&] { return make_linear_backward(x, weight, has_bias); });
-  const tensor gradient = in_format(dy, nullptr);
+layer_gradients onednn_linear::linear_backward(const tensor& x, const tensor& weight, bool has_bias, const tensor& y,
+                                               bool relu, tensor dy, bool want_dx, bool want_dw) {
+  if (relu) dy = relu_backward(context_, y, std::move(dy));
+  const auto key = shape_key::of(x.dims(), weight.dims(), has_bias, hash_of(weight.format()));
+  const auto entry = backwards_.find_or_make(key, [&] { return make_backward(x, weight, has_bias); });
+  const tensor gradient = context_.in_format(dy, nullptr);
   layer_gradients gradients;
   if (want_dw) {
-    const tensor source = in_format(x, nullptr);
-    tensor dw = allocate(dtype::f32, weight.dims(), memory_use::gradients, entry.weights_dw);
+    const tensor source = context_.in_format(x, nullptr);
+    tensor dw = context_.allocate(dtype::f32, weight.dims(), memory_use::gradients, entry->weights_dw);
     if (has_bias) {
-      gradients.bias = allocate(dtype::f32, {weight.dim(0)}, memory_use::gradients);
-      execute(entry.weights, {{DNNL_ARG_SRC, source.raw()},
-                              {DNNL_ARG_DIFF_DST, gradient.raw()},
-                              {DNNL_ARG_DIFF_WEIGHTS, dw.raw()},
-                              {DNNL_ARG_DIFF_BIAS, gradients.bias.raw()}});
+      gradients.bias = context_.allocate(dtype::f32, {weight.dim(0)}, memory_use::gradients);
+      context_.execute(entry->weights, {{DNNL_ARG_SRC, source.raw()},
+                                        {DNNL_ARG_DIFF_DST, gradient.raw()},
+                                        {DNNL_ARG_DIFF_WEIGHTS, dw.raw()},
+                                        {DNNL_ARG_DIFF_BIAS, gradients.bias.raw()}});
     } else {
-      execute(entry.weights,
-              {{DNNL_ARG_SRC, source.raw()}, {DNNL_ARG_DIFF_DST, gradient.raw()}, {DNNL_ARG_DIFF_WEIGHTS, dw.raw()}});
+      context_.execute(
+          entry->weights,
+          {{DNNL_ARG_SRC, source.raw()}, {DNNL_ARG_DIFF_DST, gradient.raw()}, {DNNL_ARG_DIFF_WEIGHTS, dw.raw()}});
     }
-    gradients.weight = reorder(dw, weight.format(), memory_use::gradients);
+    gradients.weight = context_.reorder(dw, weight.format(), memory_use::gradients);
   }
   if (want_dx) {
-    const tensor weights = in_format(weight, entry.data_weight);
-    gradients.input = allocate(dtype::f32, x.dims(), memory_use::gradients);
-    execute(entry.data, {{DNNL_ARG_DIFF_DST, gradient.raw()},
-                         {DNNL_ARG_WEIGHTS, weights.raw()},
-                         {DNNL_ARG_DIFF_SRC, gradients.input.raw()}});
+    const tensor weights = context_.in_format(weight, entry->data_weight);
+    gradients.input = context_.allocate(dtype::f32, x.dims(), memory_use::gradients);
+    context_.execute(entry->data, {{DNNL_ARG_DIFF_DST, gradient.raw()},
+                                   {DNNL_ARG_WEIGHTS, weights.raw()},
+                                   {DNNL_ARG_DIFF_SRC, gradients.input.raw()}});
   }
   return gradients;
 }

@@ -1,82 +1,50 @@
-// The parts of the oneDNN backend that all its operations share.
+// The oneDNN backend: which families it has, and its own part, memory and formats.
 #include "kernels/cpu/onednn_backend.hpp"
 
 #include "kernels/check.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/cpu/onednn_convolution.hpp"
+#include "kernels/cpu/onednn_elementwise.hpp"
+#include "kernels/cpu/onednn_linear.hpp"
+#include "kernels/cpu/onednn_loss.hpp"
+#include "kernels/cpu/onednn_normalisation.hpp"
+#include "kernels/cpu/onednn_optimizer.hpp"
+#include "kernels/cpu/vector_loop.hpp"
 #include "kernels/little_memory.hpp"
 
-#include <chrono>
 #include <omp.h>
 
 namespace penstock {
 
-namespace {
-
-std::int64_t widest_channel_block() {
-  const auto isa = dnnl::get_effective_cpu_isa();
-  using dnnl::cpu_isa;
-  if (isa == cpu_isa::avx512_core || isa == cpu_isa::avx512_core_vnni || isa == cpu_isa::avx512_core_bf16 ||
-      isa == cpu_isa::avx512_core_amx)
-    return 16;
-  return isa == cpu_isa::avx2 || isa == cpu_isa::avx2_vnni ? 8 : 1;
+onednn_backend::onednn_backend(penstock::device& owner) : owner_(owner), context_(*this) {
+  offer<convolution_ops>(std::make_shared<onednn_convolution>(context_));
+  offer<elementwise_ops>(std::make_shared<onednn_elementwise>(context_));
+  offer<linear_ops>(std::make_shared<onednn_linear>(context_));
+  offer<loss_ops>(std::make_shared<onednn_loss>(context_));
+  offer<normalisation_ops>(std::make_shared<onednn_normalisation>(context_));
+  offer<optimizer_ops>(std::make_shared<onednn_optimizer>());
 }
 
-template <class Family>
-std::shared_ptr<Family> unowned(Family& family) {
-  return {std::shared_ptr<void>(), &family};
+tensor onednn_backend::reorder(const tensor& x, format_ptr format, memory_use use) {
+  return context_.reorder(x, std::move(format), use);
 }
 
-} // namespace
-
-onednn_backend::onednn_backend(penstock::device& owner)
-    : owner_(owner), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_), channel_block_(widest_channel_block()) {
-  offer(unowned<convolution_ops>(*this));
-  offer(unowned<elementwise_ops>(*this));
-  offer(unowned<linear_ops>(*this));
-  offer(unowned<loss_ops>(*this));
-  offer(unowned<normalisation_ops>(*this));
-  offer(unowned<optimizer_ops>(*this));
+void onednn_backend::reorder_rows(const tensor& plain, std::int64_t first, const tensor& target) {
+  context_.reorder_rows(plain, first, target);
 }
 
-onednn_backend::~onednn_backend() = default;
-
-std::size_t onednn_backend::key_hash::operator()(const cache_key& key) const {
-  std::uint64_t hash = key.used;
-  for (std::size_t i = 0; i < key.used; ++i) {
-    hash = (hash ^ static_cast<std::uint64_t>(key.values[i])) * 0x9E3779B97F4A7C15U;
-    hash ^= hash >> 32;
+void onednn_backend::fill(tensor& x, float value) {
+  if (value != 0.0F && !x.is_plain()) {
+    // Only the elements, not the padding.
+    tensor plain = allocate(dtype::f32, x.dims(), memory_use::scratch);
+    fill(plain, value);
+    return context_.reorder_into(plain, x);
   }
-  return hash;
-}
-
-// Every primitive is described with it. oneDNN dies where its compilers of kernels get no memory, so they must not
-// fail.
-dnnl::primitive_attr onednn_backend::user_scratchpad() {
-  require_address_space(0, "the compute library");
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attributes;
-}
-
-dnnl::primitive_attr onednn_backend::with_relu(bool relu) {
-  auto attributes = user_scratchpad();
-  if (relu) {
-    dnnl::post_ops after;
-    after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
-    attributes.set_post_ops(after);
-  }
-  return attributes;
-}
-
-void onednn_backend::execute(bound_primitive& primitive, std::initializer_list<bound_primitive::operand> operands) {
-  if (primitive.scratchpad_bytes() > scratchpad_.size() || !scratchpad_) {
-    scratchpad_ = buffer(); // before the larger one is taken
-    scratchpad_ = owner_.memory().allocate(primitive.scratchpad_bytes(), memory_use::scratch);
-  }
-  require_address_space(0, "the compute library");
-  const auto start = std::chrono::steady_clock::now();
-  primitive.execute(stream_, scratchpad_.data(), operands);
-  seconds_in_library_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  float* out = x.data<float>();
+  element_loop(x.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+    for (std::int64_t i = begin; i < end; ++i)
+      out[i] = value;
+  });
 }
 
 std::unique_ptr<backend> make_cpu_backend(device& owner) {

@@ -1,6 +1,6 @@
 // Optimizer steps: one pass over memory each, PyTorch's formulas.
 #include "kernels/check.hpp"
-#include "kernels/cpu/onednn_backend.hpp"
+#include "kernels/cpu/onednn_optimizer.hpp"
 #include "kernels/cpu/vector_loop.hpp"
 
 #include <atomic>
@@ -49,8 +49,8 @@ bool momentum_step(const sgd_args& args, std::int64_t count, const float* weight
 
 } // namespace
 
-bool onednn_backend::sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
-                              tensor& next) {
+bool onednn_optimizer::sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
+                                tensor& next) {
   require_alike(weight, gradient);
   require_alike(weight, next);
   const std::int64_t count = weight.stored_elements();
@@ -75,8 +75,8 @@ bool onednn_backend::sgd_step(const sgd_args& args, const tensor& weight, const 
   return momentum_step<false>(args, count, w, g, momentum.data<float>(), out);
 }
 
-bool onednn_backend::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
-                                tensor& first_moment, tensor& second_moment, tensor& next) {
+bool onednn_optimizer::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
+                                  tensor& first_moment, tensor& second_moment, tensor& next) {
   require_alike(weight, gradient);
   require_alike(weight, first_moment);
   require_alike(weight, second_moment);
@@ -108,7 +108,7 @@ bool onednn_backend::adamw_step(const adamw_args& args, const tensor& weight, co
   });
 }
 
-double onednn_backend::sum_of_squares(const tensor& x) {
+double onednn_optimizer::sum_of_squares(const tensor& x) {
   // Fixed chunks, added in order: the same value for any number of threads.
   constexpr std::int64_t chunk = 1 << 14;
   const std::int64_t count = x.stored_elements();

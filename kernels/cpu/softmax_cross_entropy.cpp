@@ -1,6 +1,6 @@
 // Softmax cross-entropy over plain logits. Small beside the layers, so plain loops that sum in double.
 #include "kernels/check.hpp"
-#include "kernels/cpu/onednn_backend.hpp"
+#include "kernels/cpu/onednn_loss.hpp"
 
 #include <cmath>
 #include <limits>
@@ -32,12 +32,12 @@ std::int64_t rank_of(const float* logits, std::int64_t classes, std::int64_t lab
 
 } // namespace
 
-loss_result onednn_backend::softmax_cross_entropy(const tensor& logits, const tensor& labels, float label_smoothing) {
+loss_result onednn_loss::softmax_cross_entropy(const tensor& logits, const tensor& labels, float label_smoothing) {
   const std::int64_t samples = logits.dim(0), classes = logits.dim(1);
   check(labels.dims() == shape{samples}, "softmax_cross_entropy needs one label for each sample");
-  const tensor plain = in_format(logits, nullptr);
+  const tensor plain = context_.in_format(logits, nullptr);
   loss_result result;
-  result.probabilities = allocate(dtype::f32, logits.dims(), memory_use::activations);
+  result.probabilities = context_.allocate(dtype::f32, logits.dims(), memory_use::activations);
   const double smooth = label_smoothing, each = smooth / static_cast<double>(classes);
   for (std::int64_t n = 0; n < samples; ++n) {
     const std::int64_t label = label_of(labels, n, classes);
@@ -64,10 +64,10 @@ loss_result onednn_backend::softmax_cross_entropy(const tensor& logits, const te
   return result;
 }
 
-tensor onednn_backend::softmax_cross_entropy_backward(const tensor& probabilities, const tensor& labels,
-                                                      float label_smoothing, float scale) {
+tensor onednn_loss::softmax_cross_entropy_backward(const tensor& probabilities, const tensor& labels,
+                                                   float label_smoothing, float scale) {
   const std::int64_t samples = probabilities.dim(0), classes = probabilities.dim(1);
-  tensor dx = allocate(dtype::f32, probabilities.dims(), memory_use::gradients);
+  tensor dx = context_.allocate(dtype::f32, probabilities.dims(), memory_use::gradients);
   const double smooth = label_smoothing, each = smooth / static_cast<double>(classes);
   for (std::int64_t n = 0; n < samples; ++n) {
     const std::int64_t label = label_of(labels, n, classes);

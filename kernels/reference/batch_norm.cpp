@@ -1,6 +1,6 @@
 // Batch normalisation over N, H, W of each channel, and its gradients (Ioffe and Szegedy 2015, section 3).
 #include "kernels/reference/plain_index.hpp"
-#include "kernels/reference/reference_backend.hpp"
+#include "kernels/reference/reference_normalisation.hpp"
 
 #include <cmath>
 
@@ -22,13 +22,13 @@ double inverse_deviation(const batch_norm_args& args, double variance) {
 
 } // namespace
 
-batch_norm_result reference_backend::batch_norm2d_forward(const batch_norm_args& args, const tensor& x,
-                                                          const tensor& scale, const tensor& shift, bool relu) {
+batch_norm_result reference_normalisation::batch_norm2d_forward(const batch_norm_args& args, const tensor& x,
+                                                                const tensor& scale, const tensor& shift, bool relu) {
   const extents4 xe(x.dims());
   const auto count = static_cast<double>(xe.n * xe.h * xe.w);
   batch_norm_result result;
-  result.mean = allocate_activation({xe.c});
-  result.variance = allocate_activation({xe.c});
+  result.mean = memory_.allocate_activation({xe.c});
+  result.variance = memory_.allocate_activation({xe.c});
   const float* from = x.data<float>();
   for (std::int64_t c = 0; c < xe.c; ++c) {
     double sum = 0;
@@ -41,18 +41,18 @@ batch_norm_result reference_backend::batch_norm2d_forward(const batch_norm_args&
   }
   result.y = batch_norm2d_inference(args, x, scale, shift, result.mean, result.variance, relu);
   if (relu) { // a mask of bytes: y itself need not be kept
-    result.workspace = allocate(dtype::u8, x.dims(), memory_use::activations);
+    result.workspace = memory_.allocate(dtype::u8, x.dims(), memory_use::activations);
     for (std::int64_t i = 0; i < x.elements(); ++i)
       result.workspace.data<std::uint8_t>()[i] = result.y.data<float>()[i] > 0 ? 1 : 0;
   }
   return result;
 }
 
-tensor reference_backend::batch_norm2d_inference(const batch_norm_args& args, const tensor& x, const tensor& scale,
-                                                 const tensor& shift, const tensor& mean, const tensor& variance,
-                                                 bool relu) {
+tensor reference_normalisation::batch_norm2d_inference(const batch_norm_args& args, const tensor& x,
+                                                       const tensor& scale, const tensor& shift, const tensor& mean,
+                                                       const tensor& variance, bool relu) {
   const extents4 xe(x.dims());
-  tensor y = allocate_activation(x.dims());
+  tensor y = memory_.allocate_activation(x.dims());
   for (std::int64_t c = 0; c < xe.c; ++c) {
     const double center = mean.data<float>()[c];
     const double factor = scale.data<float>()[c] * inverse_deviation(args, variance.data<float>()[c]);
@@ -65,15 +65,15 @@ tensor reference_backend::batch_norm2d_inference(const batch_norm_args& args, co
   return y;
 }
 
-layer_gradients reference_backend::batch_norm2d_backward(const batch_norm_args& args, const tensor& x,
-                                                         const tensor& scale, const batch_norm_result& saved, bool relu,
-                                                         tensor dy, bool want_dx) {
+layer_gradients reference_normalisation::batch_norm2d_backward(const batch_norm_args& args, const tensor& x,
+                                                               const tensor& scale, const batch_norm_result& saved,
+                                                               bool relu, tensor dy, bool want_dx) {
   const extents4 xe(x.dims());
   const auto count = static_cast<double>(xe.n * xe.h * xe.w);
   layer_gradients result;
-  result.weight = allocate_gradient({xe.c});
-  result.bias = allocate_gradient({xe.c});
-  if (want_dx) result.input = allocate_activation(x.dims());
+  result.weight = memory_.allocate(dtype::f32, {xe.c}, memory_use::gradients);
+  result.bias = memory_.allocate(dtype::f32, {xe.c}, memory_use::gradients);
+  if (want_dx) result.input = memory_.allocate_activation(x.dims());
   const float* from = x.data<float>();
   const auto gradient = [&](std::int64_t i) -> double {
     return relu && saved.workspace.data<std::uint8_t>()[i] == 0 ? 0.0F : dy.data<float>()[i];

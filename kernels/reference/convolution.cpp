@@ -1,6 +1,7 @@
 // Two-dimensional convolution (cross-correlation, as every framework says) and its gradients, by the definition.
 #include "kernels/reference/plain_index.hpp"
-#include "kernels/reference/reference_backend.hpp"
+#include "kernels/reference/reference_convolution.hpp"
+#include "kernels/reference/relu.hpp"
 #include "kernels/window.hpp"
 
 namespace penstock {
@@ -33,17 +34,17 @@ void for_each_output(const extents4& y, Visit visit) {
 
 } // namespace
 
-format_ptr reference_backend::conv2d_weight_format(const conv2d_args&, const shape&, const shape&) {
+format_ptr reference_convolution::conv2d_weight_format(const conv2d_args&, const shape&, const shape&) {
   return nullptr;
 }
 
-tensor reference_backend::conv2d_forward(const conv2d_args& args, const tensor& x, const tensor& weight,
-                                         const tensor& bias, bool relu) {
+tensor reference_convolution::conv2d_forward(const conv2d_args& args, const tensor& x, const tensor& weight,
+                                             const tensor& bias, bool relu) {
   const extents4 xe(x.dims());
   const extents4 we(weight.dims());
-  tensor y =
-      allocate_activation({xe.n, we.n, window_count(xe.h, we.h, args.stride[0], args.padding[0], args.dilation[0]),
-                           window_count(xe.w, we.w, args.stride[1], args.padding[1], args.dilation[1])});
+  tensor y = memory_.allocate_activation({xe.n, we.n,
+                                          window_count(xe.h, we.h, args.stride[0], args.padding[0], args.dilation[0]),
+                                          window_count(xe.w, we.w, args.stride[1], args.padding[1], args.dilation[1])});
   const extents4 ye(y.dims());
   const float* from = x.data<float>();
   const float* w = weight.data<float>();
@@ -57,10 +58,10 @@ tensor reference_backend::conv2d_forward(const conv2d_args& args, const tensor& 
   return y;
 }
 
-layer_gradients reference_backend::conv2d_backward(const conv2d_args& args, const tensor& x, const tensor& weight,
-                                                   bool has_bias, const tensor& y, bool relu, tensor dy, bool want_dx,
-                                                   bool want_dw) {
-  if (relu) dy = relu_backward(y, std::move(dy));
+layer_gradients reference_convolution::conv2d_backward(const conv2d_args& args, const tensor& x, const tensor& weight,
+                                                       bool has_bias, const tensor& y, bool relu, tensor dy,
+                                                       bool want_dx, bool want_dw) {
+  if (relu) dy = relu_backward(memory_, y, std::move(dy));
   const extents4 xe(x.dims());
   const extents4 we(weight.dims());
   const extents4 ye(dy.dims());
@@ -80,15 +81,15 @@ layer_gradients reference_backend::conv2d_backward(const conv2d_args& args, cons
   });
   layer_gradients result;
   if (want_dx) {
-    result.input = allocate_activation(x.dims());
+    result.input = memory_.allocate_activation(x.dims());
     std::copy(dx.begin(), dx.end(), result.input.data<float>());
   }
   if (want_dw) {
-    result.weight = allocate_gradient(weight.dims());
+    result.weight = memory_.allocate(dtype::f32, weight.dims(), memory_use::gradients);
     std::copy(dw.begin(), dw.end(), result.weight.data<float>());
   }
   if (want_dw && has_bias) {
-    result.bias = allocate_gradient({we.n});
+    result.bias = memory_.allocate(dtype::f32, {we.n}, memory_use::gradients);
     std::copy(db.begin(), db.end(), result.bias.data<float>());
   }
   return result;

@@ -1,26 +1,23 @@
-// Work that treats every element alike: fill, sums, ReLU, dropout.
+// Work that treats every element alike: sums, ReLU, dropout.
 #include "kernels/check.hpp"
 #include "kernels/dropout_random.hpp"
 #include "kernels/reference/plain_index.hpp"
-#include "kernels/reference/reference_backend.hpp"
+#include "kernels/reference/reference_elementwise.hpp"
+#include "kernels/reference/relu.hpp"
 
 #include <algorithm>
 
 namespace penstock {
 
-void reference_backend::fill(tensor& x, float value) {
-  std::fill_n(x.data<float>(), x.elements(), value);
-}
-
-void reference_backend::accumulate(tensor& into, const tensor& x) {
+void reference_elementwise::accumulate(tensor& into, const tensor& x) {
   check(into.dims() == x.dims(), "accumulate: shapes differ");
   for (std::int64_t i = 0; i < x.elements(); ++i)
     into.data<float>()[i] += x.data<float>()[i];
 }
 
-tensor reference_backend::add(tensor a, const tensor& b, bool relu) {
+tensor reference_elementwise::add(tensor a, const tensor& b, bool relu) {
   check(a.dims() == b.dims(), "add: shapes differ");
-  tensor y = a.is_unique() ? a : allocate_activation(a.dims());
+  tensor y = a.is_unique() ? a : memory_.allocate_activation(a.dims());
   for (std::int64_t i = 0; i < b.elements(); ++i) {
     const float sum = a.data<float>()[i] + b.data<float>()[i];
     y.data<float>()[i] = relu ? relu_of(sum) : sum;
@@ -28,22 +25,26 @@ tensor reference_backend::add(tensor a, const tensor& b, bool relu) {
   return y;
 }
 
-tensor reference_backend::relu_forward(tensor x) {
-  tensor y = x.is_unique() ? x : allocate_activation(x.dims());
+tensor reference_elementwise::relu_forward(tensor x) {
+  tensor y = x.is_unique() ? x : memory_.allocate_activation(x.dims());
   std::transform(x.data<float>(), x.data<float>() + x.elements(), y.data<float>(), relu_of);
   return y;
 }
 
-tensor reference_backend::relu_backward(const tensor& y, tensor dy) {
+tensor relu_backward(backend& memory, const tensor& y, tensor dy) {
   check(y.dims() == dy.dims(), "relu_backward: shapes differ");
-  tensor dx = dy.is_unique() ? dy : allocate_activation(dy.dims());
+  tensor dx = dy.is_unique() ? dy : memory.allocate_activation(dy.dims());
   for (std::int64_t i = 0; i < dy.elements(); ++i)
     dx.data<float>()[i] = y.data<float>()[i] > 0 ? dy.data<float>()[i] : 0.0F;
   return dx;
 }
 
-tensor reference_backend::dropout(const random_key& key, float p, tensor x) {
-  tensor y = x.is_unique() ? x : allocate_activation(x.dims());
+tensor reference_elementwise::relu_backward(const tensor& y, tensor dy) {
+  return penstock::relu_backward(memory_, y, std::move(dy));
+}
+
+tensor reference_elementwise::dropout(const random_key& key, float p, tensor x) {
+  tensor y = x.is_unique() ? x : memory_.allocate_activation(x.dims());
   const dropout_random random(key, p);
   for (std::int64_t i = 0; i < x.elements(); ++i)
     y.data<float>()[i] = random.keeps(static_cast<std::uint64_t>(i)) ? x.data<float>()[i] * random.scale() : 0.0F;

@@ -1,16 +1,17 @@
 // y = x W^T + b and its gradients, by the definition.
 #include "kernels/reference/plain_index.hpp"
-#include "kernels/reference/reference_backend.hpp"
+#include "kernels/reference/reference_linear.hpp"
+#include "kernels/reference/relu.hpp"
 
 namespace penstock {
 
-format_ptr reference_backend::linear_weight_format(const shape&, const shape&) {
+format_ptr reference_linear::linear_weight_format(const shape&, const shape&) {
   return nullptr;
 }
 
-tensor reference_backend::linear_forward(const tensor& x, const tensor& weight, const tensor& bias, bool relu) {
+tensor reference_linear::linear_forward(const tensor& x, const tensor& weight, const tensor& bias, bool relu) {
   const std::int64_t samples = x.dim(0), inputs = x.dim(1), outputs = weight.dim(0);
-  tensor y = allocate_activation({samples, outputs});
+  tensor y = memory_.allocate_activation({samples, outputs});
   const float* from = x.data<float>();
   const float* w = weight.data<float>();
   for (std::int64_t n = 0; n < samples; ++n)
@@ -24,16 +25,16 @@ tensor reference_backend::linear_forward(const tensor& x, const tensor& weight, 
   return y;
 }
 
-layer_gradients reference_backend::linear_backward(const tensor& x, const tensor& weight, bool has_bias,
-                                                   const tensor& y, bool relu, tensor dy, bool want_dx, bool want_dw) {
-  if (relu) dy = relu_backward(y, std::move(dy));
+layer_gradients reference_linear::linear_backward(const tensor& x, const tensor& weight, bool has_bias, const tensor& y,
+                                                  bool relu, tensor dy, bool want_dx, bool want_dw) {
+  if (relu) dy = relu_backward(memory_, y, std::move(dy));
   const std::int64_t samples = x.dim(0), inputs = x.dim(1), outputs = weight.dim(0);
   const float* from = x.data<float>();
   const float* w = weight.data<float>();
   const float* g = dy.data<float>();
   layer_gradients result;
   if (want_dx) { // dx = dy W
-    result.input = allocate_activation(x.dims());
+    result.input = memory_.allocate_activation(x.dims());
     for (std::int64_t n = 0; n < samples; ++n)
       for (std::int64_t i = 0; i < inputs; ++i) {
         double sum = 0;
@@ -43,7 +44,7 @@ layer_gradients reference_backend::linear_backward(const tensor& x, const tensor
       }
   }
   if (want_dw) { // dW = dy^T x
-    result.weight = allocate_gradient(weight.dims());
+    result.weight = memory_.allocate(dtype::f32, weight.dims(), memory_use::gradients);
     for (std::int64_t o = 0; o < outputs; ++o)
       for (std::int64_t i = 0; i < inputs; ++i) {
         double sum = 0;
@@ -53,7 +54,7 @@ layer_gradients reference_backend::linear_backward(const tensor& x, const tensor
       }
   }
   if (want_dw && has_bias) {
-    result.bias = allocate_gradient({outputs});
+    result.bias = memory_.allocate(dtype::f32, {outputs}, memory_use::gradients);
     for (std::int64_t o = 0; o < outputs; ++o) {
       double sum = 0;
       for (std::int64_t n = 0; n < samples; ++n)

@@ -1,12 +1,12 @@
 // One update of one parameter, by PyTorch's formulas (torch.optim.SGD with dampening 0, torch.optim.AdamW).
-#include "kernels/reference/reference_backend.hpp"
+#include "kernels/reference/reference_optimizer.hpp"
 
 #include <cmath>
 
 namespace penstock {
 
-bool reference_backend::sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
-                                 tensor& next) {
+bool reference_optimizer::sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
+                                   tensor& next) {
   const double rate = args.learning_rate, mu = args.momentum;
   bool finite = true;
   for (std::int64_t i = 0; i < weight.elements(); ++i) {
@@ -23,8 +23,8 @@ bool reference_backend::sgd_step(const sgd_args& args, const tensor& weight, con
   return finite;
 }
 
-bool reference_backend::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
-                                   tensor& first_moment, tensor& second_moment, tensor& next) {
+bool reference_optimizer::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
+                                     tensor& first_moment, tensor& second_moment, tensor& next) {
   const double rate = args.learning_rate, beta1 = args.beta1, beta2 = args.beta2;
   const double correction1 = 1 - std::pow(beta1, args.step);
   const double correction2 = 1 - std::pow(beta2, args.step);
@@ -43,7 +43,7 @@ bool reference_backend::adamw_step(const adamw_args& args, const tensor& weight,
   return finite;
 }
 
-double reference_backend::sum_of_squares(const tensor& x) {
+double reference_optimizer::sum_of_squares(const tensor& x) {
   double sum = 0;
   for (std::int64_t i = 0; i < x.elements(); ++i) {
     const double value = x.data<float>()[i];

@@ -1,7 +1,7 @@
 // Max, average and adaptive average pooling, with PyTorch's rules for partial windows and padding.
 #include "kernels/check.hpp"
 #include "kernels/reference/plain_index.hpp"
-#include "kernels/reference/reference_backend.hpp"
+#include "kernels/reference/reference_convolution.hpp"
 #include "kernels/window.hpp"
 
 #include <algorithm>
@@ -76,17 +76,17 @@ auto adaptive_windows_of(const extents4& x, const extents4& y) {
 
 } // namespace
 
-pool_result reference_backend::pool2d_forward(const pool2d_args& args, const tensor& x, bool training) {
+pool_result reference_convolution::pool2d_forward(const pool2d_args& args, const tensor& x, bool training) {
   const extents4 xe(x.dims());
   pool_result result;
-  result.y = allocate_activation(
+  result.y = memory_.allocate_activation(
       {xe.n, xe.c, pool_window_count(xe.h, args.kernel[0], args.stride[0], args.padding[0], args.ceil_mode),
        pool_window_count(xe.w, args.kernel[1], args.stride[1], args.padding[1], args.ceil_mode)});
   if (args.kind == pool_kind::average) {
     average_windows(x, result.y, windows_of(args, xe));
     return result;
   }
-  if (training) result.workspace = allocate(dtype::i32, result.y.dims(), memory_use::activations);
+  if (training) result.workspace = memory_.allocate(dtype::i32, result.y.dims(), memory_use::activations);
   const float* from = x.data<float>();
   for_each_window(xe, extents4(result.y.dims()), windows_of(args, xe),
                   [&](auto out, auto plane, window rows, window columns) {
@@ -103,8 +103,8 @@ pool_result reference_backend::pool2d_forward(const pool2d_args& args, const ten
   return result;
 }
 
-tensor reference_backend::pool2d_backward(const pool2d_args& args, const shape& x, const tensor& workspace,
-                                          const tensor& dy) {
+tensor reference_convolution::pool2d_backward(const pool2d_args& args, const shape& x, const tensor& workspace,
+                                              const tensor& dy) {
   const extents4 xe(x);
   std::vector<double> dx(static_cast<std::size_t>(element_count(x)));
   if (args.kind == pool_kind::average) {
@@ -115,23 +115,23 @@ tensor reference_backend::pool2d_backward(const pool2d_args& args, const shape& 
       dx[static_cast<std::size_t>(plane + workspace.data<std::int32_t>()[out])] += dy.data<float>()[out];
     });
   }
-  tensor result = allocate_activation(x);
+  tensor result = memory_.allocate_activation(x);
   std::copy(dx.begin(), dx.end(), result.data<float>());
   return result;
 }
 
-tensor reference_backend::adaptive_average_pool2d_forward(const tensor& x, std::array<std::int64_t, 2> output) {
+tensor reference_convolution::adaptive_average_pool2d_forward(const tensor& x, std::array<std::int64_t, 2> output) {
   const extents4 xe(x.dims());
-  tensor y = allocate_activation({xe.n, xe.c, output[0], output[1]});
+  tensor y = memory_.allocate_activation({xe.n, xe.c, output[0], output[1]});
   average_windows(x, y, adaptive_windows_of(xe, extents4(y.dims())));
   return y;
 }
 
-tensor reference_backend::adaptive_average_pool2d_backward(const shape& x, const tensor& dy) {
+tensor reference_convolution::adaptive_average_pool2d_backward(const shape& x, const tensor& dy) {
   const extents4 xe(x);
   std::vector<double> dx(static_cast<std::size_t>(element_count(x)));
   spread_over_windows(dy, dx, xe, adaptive_windows_of(xe, extents4(dy.dims())));
-  tensor result = allocate_activation(x);
+  tensor result = memory_.allocate_activation(x);
   std::copy(dx.begin(), dx.end(), result.data<float>());
   return result;
 }

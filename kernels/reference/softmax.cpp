@@ -1,6 +1,6 @@
 // Softmax cross-entropy with label smoothing, its gradient, and the ranks that top-1 and top-5 count.
 #include "kernels/check.hpp"
-#include "kernels/reference/reference_backend.hpp"
+#include "kernels/reference/reference_loss.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -33,12 +33,11 @@ std::int64_t rank_of(std::span<const float> logits, std::int64_t label) {
 
 } // namespace
 
-loss_result reference_backend::softmax_cross_entropy(const tensor& logits, const tensor& labels,
-                                                     float label_smoothing) {
+loss_result reference_loss::softmax_cross_entropy(const tensor& logits, const tensor& labels, float label_smoothing) {
   const std::int64_t samples = logits.dim(0), classes = logits.dim(1);
   check(labels.dims() == shape{samples}, "softmax_cross_entropy: one label for each sample is wanted");
   loss_result result;
-  result.probabilities = allocate_activation(logits.dims());
+  result.probabilities = memory_.allocate_activation(logits.dims());
   for (std::int64_t n = 0; n < samples; ++n) {
     const std::span<const float> z(logits.data<float>() + n * classes, static_cast<std::size_t>(classes));
     const std::int64_t label = checked_label(labels, n, classes);
@@ -64,10 +63,10 @@ loss_result reference_backend::softmax_cross_entropy(const tensor& logits, const
   return result;
 }
 
-tensor reference_backend::softmax_cross_entropy_backward(const tensor& probabilities, const tensor& labels,
-                                                         float label_smoothing, float scale) {
+tensor reference_loss::softmax_cross_entropy_backward(const tensor& probabilities, const tensor& labels,
+                                                      float label_smoothing, float scale) {
   const std::int64_t samples = probabilities.dim(0), classes = probabilities.dim(1);
-  tensor dx = allocate_activation(probabilities.dims());
+  tensor dx = memory_.allocate_activation(probabilities.dims());
   for (std::int64_t n = 0; n < samples; ++n) {
     const std::int64_t label = checked_label(labels, n, classes);
     for (std::int64_t k = 0; k < classes; ++k) {

@@ -1,0 +1,57 @@
+// What the families of operations on one stream share.
+#include "kernels/cpu/onednn_context.hpp"
+
+#include "kernels/device.hpp"
+#include "kernels/little_memory.hpp"
+
+#include <chrono>
+
+namespace penstock {
+
+namespace {
+
+std::int64_t widest_channel_block() {
+  const auto isa = dnnl::get_effective_cpu_isa();
+  using dnnl::cpu_isa;
+  if (isa == cpu_isa::avx512_core || isa == cpu_isa::avx512_core_vnni || isa == cpu_isa::avx512_core_bf16 ||
+      isa == cpu_isa::avx512_core_amx)
+    return 16;
+  return isa == cpu_isa::avx2 || isa == cpu_isa::avx2_vnni ? 8 : 1;
+}
+
+} // namespace
+
+onednn_context::onednn_context(backend& memory)
+    : memory_(memory), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_), channel_block_(widest_channel_block()) {}
+
+// Every primitive is described with it. oneDNN dies where its compilers of kernels get no memory, so they must not
+// fail.
+dnnl::primitive_attr onednn_context::user_scratchpad() {
+  require_address_space(0, "the compute library");
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+dnnl::primitive_attr onednn_context::with_relu(bool relu) {
+  auto attributes = user_scratchpad();
+  if (relu) {
+    dnnl::post_ops after;
+    after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+    attributes.set_post_ops(after);
+  }
+  return attributes;
+}
+
+void onednn_context::execute(bound_primitive& primitive, std::initializer_list<bound_primitive::operand> operands) {
+  if (primitive.scratchpad_bytes() > scratchpad_.size() || !scratchpad_) {
+    scratchpad_ = buffer(); // before the larger one is taken
+    scratchpad_ = memory_.device().memory().allocate(primitive.scratchpad_bytes(), memory_use::scratch);
+  }
+  require_address_space(0, "the compute library");
+  const auto start = std::chrono::steady_clock::now();
+  primitive.execute(stream_, scratchpad_.data(), operands);
+  seconds_in_library_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+} // namespace penstock

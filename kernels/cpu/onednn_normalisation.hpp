@@ -1,0 +1,29 @@
+// oneDNN's batch normalisation.
+#pragma once
+
+#include "kernels/cpu/onednn_context.hpp"
+#include "kernels/ops/normalisation_ops.hpp"
+
+namespace penstock {
+
+class onednn_normalisation final : public normalisation_ops {
+public:
+  explicit onednn_normalisation(onednn_context& context) : context_(context) {}
+
+  batch_norm_result batch_norm2d_forward(const batch_norm_args& args, const tensor& x, const tensor& scale,
+                                         const tensor& shift, bool relu) override;
+  tensor batch_norm2d_inference(const batch_norm_args& args, const tensor& x, const tensor& scale, const tensor& shift,
+                                const tensor& mean, const tensor& variance, bool relu) override;
+  layer_gradients batch_norm2d_backward(const batch_norm_args& args, const tensor& x, const tensor& scale,
+                                        const batch_norm_result& saved, bool relu, tensor dy, bool want_dx) override;
+
+private:
+  struct norm_entry;
+
+  onednn_context& context_;
+  shape_cache<norm_entry> forwards_;
+  shape_cache<norm_entry> inferences_;
+  shape_cache<norm_entry> backwards_;
+};
+
+} // namespace penstock

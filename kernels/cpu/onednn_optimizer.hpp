@@ -1,0 +1,21 @@
+// Optimizer steps: one pass over memory each.
+#pragma once
+
+#include "kernels/cpu/onednn_context.hpp"
+#include "kernels/ops/optimizer_ops.hpp"
+
+namespace penstock {
+
+class onednn_optimizer final : public optimizer_ops {
+public:
+  bool sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
+                tensor& next) override;
+  bool adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
+                  tensor& second_moment, tensor& next) override;
+  double sum_of_squares(const tensor& x) override;
+
+private:
+  std::vector<double> partial_sums_;
+};
+
+} // namespace penstock

@@ -1,0 +1,25 @@
+// Normalisations by the definition, in plain loops.
+#pragma once
+
+#include "kernels/backend.hpp"
+#include "kernels/ops/normalisation_ops.hpp"
+
+namespace penstock {
+
+class reference_normalisation final : public normalisation_ops {
+public:
+  /// `memory`: whose tensors these are.
+  explicit reference_normalisation(backend& memory) : memory_(memory) {}
+
+  batch_norm_result batch_norm2d_forward(const batch_norm_args& args, const tensor& x, const tensor& scale,
+                                         const tensor& shift, bool relu) override;
+  tensor batch_norm2d_inference(const batch_norm_args& args, const tensor& x, const tensor& scale, const tensor& shift,
+                                const tensor& mean, const tensor& variance, bool relu) override;
+  layer_gradients batch_norm2d_backward(const batch_norm_args& args, const tensor& x, const tensor& scale,
+                                        const batch_norm_result& saved, bool relu, tensor dy, bool want_dx) override;
+
+private:
+  backend& memory_;
+};
+
+} // namespace penstock
