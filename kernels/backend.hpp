@@ -2,8 +2,10 @@
 // implementation per library: oneDNN (cpu/), plain loops (reference/), cuDNN and cuBLASLt (cuda/).
 #pragma once
 
+#include "kernels/event.hpp"
 #include "kernels/tensor.hpp"
 
+#include <functional>
 #include <span>
 #include <string_view>
 #include <typeindex>
@@ -13,8 +15,10 @@ namespace penstock {
 
 class device;
 
-/// Called only from work posted to its stream. Primitives are cached by shape, so the first call with a shape is
-/// slower. Activations are f32: rank 4 in the device's one fixed layout (`activation_format`), other ranks plain.
+/// Called only from work posted to its stream. An operation may have been asked for, not done, when it returns: results
+/// are there in the stream's order, for the host when the work is complete. What a work reads of another device's
+/// memory stays alive until then. Primitives are cached by shape, so the first call with a shape is slower. Activations
+/// are f32: rank 4 in the device's one fixed layout (`activation_format`), other ranks plain.
 ///
 /// What layers, losses and optimizers compute comes in families, each an interface of its own in kernels/ops/:
 /// `ops.get<convolution_ops>().conv2d_forward(...)`. A device need not have all of them, and a new one is a new header
@@ -56,6 +60,28 @@ public:
   virtual void reorder_rows(const tensor& plain, std::int64_t first, const tensor& target) = 0;
   static constexpr std::int64_t row_block = 64;
   virtual void fill(tensor& x, float value) = 0; // f32; padding stays zero when value is 0
+
+  // -- the host ---------------------------------------------------------------
+
+  /// The same values and format in new memory of this device, of a tensor of any device of its kind.
+  virtual tensor copy(const tensor& x, memory_use use) = 0;
+  /// A tensor of the host's memory in this device's, which takes it as it is where it reads that memory; one that is in
+  /// a device's already is returned. The host may not write into it any more.
+  virtual tensor from_host(const tensor& x, memory_use use) = 0;
+  /// A plain copy in the host's memory. Its bytes are there when the work that asked for it is complete.
+  virtual tensor to_host(const tensor& x, allocator& host) = 0;
+  /// Small plain tensors that decide something (losses, flags, sums), all together, in the host's memory when the work
+  /// that asked is complete. At most once in a piece of posted work: each is a synchronisation.
+  virtual std::vector<tensor> fetch(std::vector<tensor> scalars) = 0;
+
+  // -- time ---------------------------------------------------------------------
+
+  /// The point that the stream's order of work has come to.
+  virtual event_ptr record() = 0;
+  /// What follows on this stream runs when that point of another stream is reached; the host does not wait.
+  virtual void wait_for(const event_ptr& reached) = 0;
+  /// Calls when the device gets here, on some thread; it must not throw.
+  virtual void when_reached(std::function<void()> call) = 0;
 
 protected:
   /// Gives the device a family; a later one of the same kind takes the place of the earlier. Called by constructors.

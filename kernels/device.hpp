@@ -32,7 +32,10 @@ class device {
 public:
   virtual ~device() = default;
   virtual device_id id() const = 0;
-  virtual memory_pool& memory() = 0;
+  virtual allocator& memory() = 0;
+  /// The same memory where the host may read and write it as it is; null where bytes must be copied
+  /// (backend::from_host, backend::to_host).
+  virtual memory_pool* host_memory() = 0;
   /// The stream keeps the device alive. Throws usage_error for a thread count below 1 or a core that does not exist.
   virtual std::unique_ptr<stream> create_stream(const stream_options& options) = 0;
   /// A stream whose work takes its turn with that of another stream of the same kind of device, on its thread and cores

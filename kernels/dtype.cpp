@@ -16,11 +16,12 @@ struct type_facts {
   std::string_view name;
 };
 
-constexpr std::array<type_facts, 5> facts{{{dtype::f32, 4, "F32"},
+constexpr std::array<type_facts, 6> facts{{{dtype::f32, 4, "F32"},
                                            {dtype::bf16, 2, "BF16"},
                                            {dtype::i64, 8, "I64"},
                                            {dtype::i32, 4, "I32"},
-                                           {dtype::u8, 1, "U8"}}};
+                                           {dtype::u8, 1, "U8"},
+                                           {dtype::f64, 8, "F64"}}};
 
 const type_facts& facts_of(dtype type) {
   const auto index = static_cast<std::size_t>(type);
@@ -42,7 +43,7 @@ bool is_floating(dtype type) {
 
 std::optional<dtype> dtype_named(std::string_view name) {
   for (const auto& f : facts)
-    if (f.name == name) return f.type;
+    if (f.name == name && f.type != dtype::f64) return f.type;
   return std::nullopt;
 }
 

@@ -2,6 +2,7 @@
 #include "kernels/initialise.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/device.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/random_fill.hpp"
 #include "kernels/usable_cores.hpp"
@@ -90,6 +91,26 @@ void initialise(std::span<float> values, const initializer& init, std::uint64_t 
   fill_all(chunks, threads);
 }
 
+namespace {
+
+// Where the device reads the host's memory its own is drawn into, and nothing is copied.
+class drawing_board {
+public:
+  explicit drawing_board(backend& ops) : shared_(ops.device().host_memory()) {}
+  tensor sheet(const shape& dims, memory_use use) {
+    allocator& memory = shared_ != nullptr ? *shared_ : own_;
+    return tensor::allocate(memory, dtype::f32, dims, use);
+  }
+  /// May a sheet that was read by work on the device be drawn on again?
+  bool can_be_wiped() const { return shared_ != nullptr; }
+
+private:
+  memory_pool* shared_;
+  memory_pool own_;
+};
+
+} // namespace
+
 tensor initial_parameter(backend& ops, const parameter_spec& spec, std::string_view name, const format_ptr& format,
                          std::uint64_t seed, int threads) {
   const auto draw = [&](const tensor& plain, std::int64_t first) {
@@ -99,21 +120,22 @@ tensor initial_parameter(backend& ops, const parameter_spec& spec, std::string_v
     fill_all(chunks, threads);
     if (!draws_finite(spec.init)) require_finite(plain, "[weights] the initial value of " + std::string(name));
   };
+  drawing_board board(ops);
   const bool goes_in_pieces =
       format != nullptr && spec.dims.size() == 2 && spec.dims[0] > backend::row_block && draws_finite(spec.init);
   if (!goes_in_pieces) {
-    auto plain = ops.allocate(dtype::f32, spec.dims, memory_use::weights);
+    const auto plain = board.sheet(spec.dims, memory_use::weights);
     draw(plain, 0);
-    return ops.reorder(plain, format, memory_use::weights);
+    return ops.reorder(ops.from_host(plain, memory_use::weights), format, memory_use::weights);
   }
   auto target = ops.allocate(dtype::f32, spec.dims, memory_use::weights, format);
   const std::int64_t row = spec.dims[1], blocks = std::max<std::int64_t>(piece_elements / row / backend::row_block, 1);
   tensor plain;
   for (std::int64_t first = 0; first < spec.dims[0]; first += blocks * backend::row_block) {
     const shape piece{std::min(blocks * backend::row_block, spec.dims[0] - first), row};
-    if (!plain || plain.dims() != piece) plain = ops.allocate(dtype::f32, piece, memory_use::scratch);
+    if (!plain || plain.dims() != piece || !board.can_be_wiped()) plain = board.sheet(piece, memory_use::scratch);
     draw(plain, first * row);
-    ops.reorder_rows(plain, first, target);
+    ops.reorder_rows(ops.from_host(plain, memory_use::scratch), first, target);
   }
   return target;
 }

@@ -125,31 +125,21 @@ struct memory_pool::shared_state {
   }
 };
 
-struct buffer::block {
-  std::shared_ptr<memory_pool::shared_state> pool;
+struct memory_pool::pool_block final : memory_block {
+  std::shared_ptr<shared_state> pool;
   system_block memory;
-  std::size_t size = 0;
   std::size_t capacity = 0;
   memory_use use{};
 
-  block(std::shared_ptr<memory_pool::shared_state> p, system_block m, std::size_t s, std::size_t c, memory_use u)
-      : pool(std::move(p)), memory(m), size(s), capacity(c), use(u) {}
-  block(const block&) = delete;
-  block& operator=(const block&) = delete;
-  ~block() {
+  pool_block(std::shared_ptr<shared_state> p, system_block m, std::size_t bytes, std::size_t c, memory_use u)
+      : memory_block(m.data, bytes), pool(std::move(p)), memory(m), capacity(c), use(u) {}
+  ~pool_block() override {
     const std::lock_guard lock(pool->mutex);
     pool->free_blocks.emplace(capacity, memory);
     pool->free_bytes += capacity;
-    pool->count(use, -static_cast<std::int64_t>(size));
+    pool->count(use, -static_cast<std::int64_t>(size()));
   }
 };
-
-std::byte* buffer::data() const {
-  return block_ ? block_->memory.data : nullptr;
-}
-std::size_t buffer::size() const {
-  return block_ ? block_->size : 0;
-}
 
 memory_pool::memory_pool() : state_(std::make_shared<shared_state>()) {}
 memory_pool::~memory_pool() = default;
@@ -193,7 +183,7 @@ buffer memory_pool::allocate(std::size_t bytes, memory_use use, content wanted) 
     state_->count(use, static_cast<std::int64_t>(bytes));
   }
   if (zero && !is_zero) std::memset(memory.data, 0, bytes);
-  return buffer(std::make_shared<buffer::block>(state_, memory, bytes, capacity, use));
+  return buffer(std::make_shared<pool_block>(state_, memory, bytes, capacity, use));
 }
 
 memory_usage memory_pool::usage() const {

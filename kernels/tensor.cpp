@@ -19,9 +19,9 @@ tensor::tensor(dtype type, shape dims, buffer storage, format_ptr format)
   check(storage_.size() >= bytes(), "buffer is smaller than its tensor");
 }
 
-tensor tensor::allocate(memory_pool& pool, dtype type, shape dims, memory_use use, format_ptr format) {
+tensor tensor::allocate(allocator& memory, dtype type, shape dims, memory_use use, format_ptr format) {
   const auto size = stored_bytes(type, dims, format);
-  return tensor(type, std::move(dims), pool.allocate(size, use), std::move(format));
+  return tensor(type, std::move(dims), memory.allocate(size, use), std::move(format));
 }
 
 std::size_t tensor::bytes() const {
@@ -40,6 +40,8 @@ constexpr bool stores(dtype type) {
     return type == dtype::i64;
   else if constexpr (std::is_same_v<T, std::int32_t>)
     return type == dtype::i32;
+  else if constexpr (std::is_same_v<T, double>)
+    return type == dtype::f64;
   else
     return type == dtype::u8;
 }
@@ -49,6 +51,7 @@ constexpr bool stores(dtype type) {
 template <class T>
 T* tensor::data() const {
   check(stores<T>(type_), "tensor read as another element type");
+  check(is_on_host(), "the memory of a device read by the host");
   return reinterpret_cast<T*>(storage_.data());
 }
 
@@ -57,6 +60,7 @@ template std::uint16_t* tensor::data<std::uint16_t>() const;
 template std::int64_t* tensor::data<std::int64_t>() const;
 template std::int32_t* tensor::data<std::int32_t>() const;
 template std::uint8_t* tensor::data<std::uint8_t>() const;
+template double* tensor::data<double>() const;
 
 tensor tensor::reshaped(shape dims) const {
   check(is_plain(), "only plain tensors can be reshaped");

@@ -1,8 +1,8 @@
 // Typed extents over a shared buffer. A tensor is a cheap handle; copies share the bytes.
 #pragma once
 
-#include "kernels/dtype.hpp"
 #include "kernels/memory_pool.hpp"
+#include "kernels/dtype.hpp"
 #include "kernels/shape.hpp"
 
 #include <atomic>
@@ -34,8 +34,8 @@ public:
   /// Wraps a buffer that holds at least the bytes of the format, or of the plain tensor.
   tensor(dtype type, shape dims, buffer storage, format_ptr format = nullptr);
 
-  /// Uninitialised plain tensor from a pool.
-  static tensor allocate(memory_pool& pool, dtype type, shape dims, memory_use use, format_ptr format = nullptr);
+  /// Uninitialised, in that memory.
+  static tensor allocate(allocator& memory, dtype type, shape dims, memory_use use, format_ptr format = nullptr);
 
   explicit operator bool() const { return static_cast<bool>(storage_); }
   dtype type() const { return type_; }
@@ -49,7 +49,10 @@ public:
   std::size_t bytes() const; ///< as stored, padding included
   std::int64_t stored_elements() const { return static_cast<std::int64_t>(bytes() / size_of(type_)); }
 
-  /// First stored element, whatever the format. Throws std::logic_error when T is not the element type.
+  /// True when the host may read the bytes: always, where the device shares the host's memory.
+  bool is_on_host() const { return storage_.is_on_host(); }
+  /// First stored element, whatever the format. Throws std::logic_error when T is not the element type, and for memory
+  /// that the host cannot read.
   template <class T>
   T* data() const;
   std::byte* raw() const { return storage_.data(); }
@@ -77,5 +80,6 @@ extern template std::uint16_t* tensor::data<std::uint16_t>() const;
 extern template std::int64_t* tensor::data<std::int64_t>() const;
 extern template std::int32_t* tensor::data<std::int32_t>() const;
 extern template std::uint8_t* tensor::data<std::uint8_t>() const;
+extern template double* tensor::data<double>() const;
 
 } // namespace penstock

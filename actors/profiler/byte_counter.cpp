@@ -13,7 +13,7 @@ std::size_t index_of(value_id id) {
 
 } // namespace
 
-byte_counter::byte_counter(const segment& layers, memory_pool& pool, const tensor& input,
+byte_counter::byte_counter(const segment& layers, allocator& pool, const tensor& input,
                            std::span<const double> weight_bytes)
     : layers_(layers), net_(layers.whole()), pool_(pool), input_(input.storage().identity()),
       gradients_(weight_bytes.size(), 0), output_buffers_(net_.values().size(), nullptr),

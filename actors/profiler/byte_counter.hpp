@@ -14,7 +14,7 @@ class byte_counter {
 public:
   /// `layers` is the whole model; `pool` the replica's, in which what is alive now (weights, optimizer state) is taken
   /// as standing; `weight_bytes` per layer, as stored.
-  byte_counter(const segment& layers, memory_pool& pool, const tensor& input, std::span<const double> weight_bytes);
+  byte_counter(const segment& layers, allocator& pool, const tensor& input, std::span<const double> weight_bytes);
   void observe(const layer_observation& o);
   /// Fills the bytes of every layer.
   void write(std::vector<planner::layer_cost>& costs) const;
@@ -31,7 +31,7 @@ private:
 
   const segment& layers_;
   const model& net_;
-  memory_pool& pool_;
+  allocator& pool_;
   const void* input_;
   std::int64_t standing_ = 0;
   std::vector<std::int64_t> gradients_;     ///< per layer: of the weights of it and all after it

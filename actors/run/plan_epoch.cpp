@@ -107,7 +107,7 @@ std::optional<loss_metrics> plan_epoch::evaluate(const dataset& data, std::int64
 // Of this rank's first stage: what comes in is counted where it will stay. Null where nothing stays here.
 memory_pool* plan_epoch::first_memory() {
   for (auto& s : built_->stages)
-    if (s.is_local()) return &s.update_memory();
+    if (s.is_local()) return s.first_local().memory->host_memory();
   return nullptr;
 }
 

@@ -119,7 +119,7 @@ void wirer::spawn_worker_here(const planner::worker& w) {
     const auto i = static_cast<std::size_t>(s.stage);
     all_.stages[i].push_back(made);
     admit({address::part::replica, s.stage, w.replica}, all_.local_workers.back(),
-          &parts_.stages[i].replicas[static_cast<std::size_t>(w.replica)].memory->memory());
+          parts_.stages[i].replicas[static_cast<std::size_t>(w.replica)].memory->host_memory());
   }
 }
 

@@ -51,7 +51,10 @@ private:
   bool pins_ = false;
 };
 
-std::vector<tensor> initial_replica_states(const segment& layers, memory_pool& pool) {
+// In the memory that the host has for them; work that uses them takes them into its device's.
+std::vector<tensor> initial_replica_states(const segment& layers, memory_pool* host) {
+  memory_pool own;
+  auto& pool = host != nullptr ? *host : own;
   std::vector<tensor> states;
   for (const auto& s : layers.states()) {
     auto t = tensor::allocate(pool, s.spec.type, s.spec.dims, memory_use::optimizer_state);
@@ -119,15 +122,8 @@ replica_unit open_replica(const run_options& options, const stage_unit& s, int r
   if (s.replicas.size() > 1) name += "." + std::to_string(replica);
   unit.work = beside != nullptr ? unit.memory->create_stream_beside(*beside)
                                 : unit.memory->create_stream({name, threads, dealer.next(), options.reference_kernels});
-  unit.states = initial_replica_states(*s.layers, unit.memory->memory());
+  unit.states = initial_replica_states(*s.layers, unit.memory->host_memory());
   return unit;
-}
-
-tensor plain_copy(backend& ops, const tensor& t, memory_pool& pool) {
-  const auto plain = ops.to_plain(t);
-  auto copy = tensor::allocate(pool, dtype::f32, plain.dims(), memory_use::scratch);
-  std::memcpy(copy.raw(), plain.raw(), plain.bytes());
-  return copy;
 }
 
 } // namespace
@@ -171,7 +167,7 @@ std::unique_ptr<pipeline> build_pipeline(const planner::execution_plan& plan, co
 named_tensors plain_weights(backend& ops, const segment& layers, const stage_weights& owned, memory_pool& pool) {
   named_tensors all;
   for (std::size_t i = 0; i < owned.newest->tensors.size(); ++i)
-    all[layers.parameters()[i].name] = plain_copy(ops, owned.newest->tensors[i], pool);
+    all[layers.parameters()[i].name] = ops.to_host(owned.newest->tensors[i], pool);
   return all;
 }
 
@@ -201,7 +197,7 @@ named_tensors plain_optimizer_state(backend& ops, const segment& layers, const o
   const auto names = step.state_names();
   for (std::size_t i = 0; i < owned.optimizer_states.size(); ++i)
     for (std::size_t n = 0; n < names.size(); ++n)
-      all[layers.parameters()[i].name + "." + names[n]] = plain_copy(ops, owned.optimizer_states[i].tensors[n], pool);
+      all[layers.parameters()[i].name + "." + names[n]] = ops.to_host(owned.optimizer_states[i].tensors[n], pool);
   return all;
 }
 
@@ -213,11 +209,9 @@ tensor placed(backend& ops, const tensor& given, const format_ptr& format, memor
   if (is_foreign)
     throw error("[transfer] a tensor of " + to_string(given.dims()) + " came in layout " + given.format()->name() +
                 "; this device has " + (format ? format->name() : "plain"));
-  const auto source = is_alike ? given : ops.to_plain(given);
-  auto copy = ops.allocate(source.type(), source.dims(), is_alike ? use : memory_use::scratch,
-                           is_alike ? format : format_ptr());
-  std::memcpy(copy.raw(), source.raw(), source.bytes());
-  return is_alike ? copy : ops.reorder(copy, format, use);
+  if (is_alike) return ops.copy(given, use);
+  const auto plain = ops.to_plain(ops.from_host(given, memory_use::scratch));
+  return format == nullptr ? ops.copy(plain, use) : ops.reorder(plain, format, use);
 }
 
 void load_weights(stage_unit& s, const named_tensors& weights) {

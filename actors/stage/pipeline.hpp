@@ -44,7 +44,7 @@ struct stage_unit {
   replica_unit& first_local() { return replicas[static_cast<std::size_t>(local.front())]; }
   const replica_unit& first_local() const { return replicas[static_cast<std::size_t>(local.front())]; }
   stream& update_stream() { return *first_local().work; }
-  memory_pool& update_memory() { return first_local().memory->memory(); }
+  allocator& update_memory() { return first_local().memory->memory(); }
 };
 
 struct pipeline {
@@ -73,7 +73,8 @@ struct pipeline {
 std::unique_ptr<pipeline> build_pipeline(const planner::execution_plan& plan, const run_options& options,
                                          std::shared_ptr<const model> net, int rank = 0);
 
-/// Plain copies of a stage's newest weights, by global name. On a stream of the stage's device.
+/// Plain copies of a stage's newest weights in the host's memory, by global name. On a stream of the stage's device;
+/// their bytes are there when the work is complete.
 named_tensors plain_weights(backend& ops, const segment& layers, const stage_weights& owned, memory_pool& pool);
 /// As "NAME.momentum".
 named_tensors plain_optimizer_state(backend& ops, const segment& layers, const optimizer& step,

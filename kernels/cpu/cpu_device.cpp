@@ -14,7 +14,8 @@ namespace {
 class cpu_device final : public device, public std::enable_shared_from_this<cpu_device> {
 public:
   device_id id() const override { return {device_kind::cpu, 0}; }
-  memory_pool& memory() override { return pool_; }
+  allocator& memory() override { return pool_; }
+  memory_pool* host_memory() override { return &pool_; }
   std::unique_ptr<stream> create_stream(const stream_options& options) override {
     return make_cpu_stream(shared_from_this(), options);
   }

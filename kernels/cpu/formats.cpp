@@ -17,6 +17,7 @@ dnnl::memory::data_type library_type(dtype type) {
   case dtype::u8:
     return dnnl::memory::data_type::u8;
   case dtype::i64:
+  case dtype::f64:
     break;
   }
   throw error("[cpu] tensors of type " + std::string(name_of(type)) + " have only the plain format");

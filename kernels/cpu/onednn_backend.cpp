@@ -16,7 +16,7 @@
 
 namespace penstock {
 
-onednn_backend::onednn_backend(penstock::device& owner) : owner_(owner), context_(*this) {
+onednn_backend::onednn_backend(penstock::device& owner) : host_backend(owner), context_(*this) {
   offer<convolution_ops>(std::make_shared<onednn_convolution>(context_));
   offer<elementwise_ops>(std::make_shared<onednn_elementwise>(context_));
   offer<linear_ops>(std::make_shared<onednn_linear>(context_));

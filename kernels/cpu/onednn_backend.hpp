@@ -2,14 +2,14 @@
 #pragma once
 
 #include "kernels/cpu/onednn_context.hpp"
+#include "kernels/host_backend.hpp"
 
 namespace penstock {
 
 /// One per stream, made and used on its thread.
-class onednn_backend final : public backend {
+class onednn_backend final : public host_backend {
 public:
   explicit onednn_backend(penstock::device& owner);
-  penstock::device& device() override { return owner_; }
   double seconds_in_library() const { return context_.seconds_in_library(); }
 
   format_ptr activation_format(const shape& dims) override { return context_.activation_format(dims); }
@@ -18,7 +18,6 @@ public:
   void fill(tensor& x, float value) override;
 
 private:
-  penstock::device& owner_;
   onednn_context context_;
 };
 

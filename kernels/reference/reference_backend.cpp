@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-reference_backend::reference_backend(penstock::device& device) : device_(device) {
+reference_backend::reference_backend(penstock::device& device) : host_backend(device) {
   offer<convolution_ops>(std::make_shared<reference_convolution>(*this));
   offer<elementwise_ops>(std::make_shared<reference_elementwise>(*this));
   offer<linear_ops>(std::make_shared<reference_linear>(*this));

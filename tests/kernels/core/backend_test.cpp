@@ -1,7 +1,7 @@
 // A backend's table of families: those of its device, and ones that nobody here has heard of.
-#include "kernels/backend.hpp"
 #include "kernels/check.hpp"
 #include "kernels/device.hpp"
+#include "kernels/host_backend.hpp"
 #include "kernels/ops/convolution_ops.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/ops/linear_ops.hpp"
@@ -33,12 +33,12 @@ private:
   int next_;
 };
 
-class counting_backend final : public backend {
+class counting_backend final : public host_backend {
 public:
-  explicit counting_backend(std::shared_ptr<penstock::device> device) : device_(std::move(device)) {}
+  explicit counting_backend(std::shared_ptr<penstock::device> device)
+      : host_backend(*device), device_(std::move(device)) {}
   void count_from(int first) { offer<counting_ops>(std::make_shared<counter>(first)); }
 
-  penstock::device& device() override { return *device_; }
   format_ptr activation_format(const shape&) override { return nullptr; }
   tensor reorder(const tensor& x, format_ptr, memory_use) override { return x; }
   void reorder_rows(const tensor&, std::int64_t, const tensor&) override {}
