@@ -55,6 +55,7 @@ void machine_player::plan_bucket(int flow, const action& a) {
   const auto& u = state_of_update(a);
   const auto next = u.buckets[static_cast<std::size_t>(flow)] + 1;
   const auto ready = u.first_ready + (u.last_ready - u.first_ready) * next / all_reduce_buckets;
+  // By an event of its own also where it is ready: what else happens now comes first.
   schedule_event(std::max(now_, ready), happening::bucket_is_ready, flow, a);
 }
 

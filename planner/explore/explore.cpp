@@ -5,6 +5,7 @@
 #include "planner/explore/choose.hpp"
 #include "planner/explore/explorer.hpp"
 
+#include <cmath>
 #include <stdexcept>
 
 namespace penstock::planner {
@@ -37,11 +38,14 @@ std::vector<int> fewer_devices(int all) {
   return counts;
 }
 
-std::vector<trial> try_fewer_devices(const profile& p, const cluster& c, plan_request request, const explorer& all) {
+/// `best`: seconds of the winner on all of them.
+std::vector<trial> try_fewer_devices(const profile& p, const cluster& c, plan_request request, const explorer& all,
+                                     double best) {
+  constexpr double worth_it = 1.01; // above any tie
   std::vector<trial> trials;
   if (!request.replicas.empty()) return trials; // they say how many
   for (const auto count : fewer_devices(all.device_count())) {
-    if (count < all.fixed().stages) break;
+    if (count < all.fixed().stages || all.least_seconds(count) > best * worth_it) break;
     request.devices = count;
     for (auto& t : explorer(p, c, request).run())
       trials.push_back(std::move(t));
@@ -58,9 +62,11 @@ plan make_plan(const profile& p, const cluster& c, const plan_request& request) 
 std::vector<plan> make_plans(const profile& p, const cluster& c, const plan_request& request, std::size_t most) {
   const explorer e(p, c, request);
   auto trials = e.run();
-  for (auto& t : try_fewer_devices(p, c, request, e))
-    trials.push_back(std::move(t));
   auto winner = winner_of(trials);
+  const auto best = winner < 0 ? INFINITY : trials[static_cast<std::size_t>(winner)].step_seconds();
+  for (auto& t : try_fewer_devices(p, c, request, e, best))
+    trials.push_back(std::move(t));
+  winner = winner_of(trials);
   if (winner < 0) {
     // The searches' memory is an upper bound, so what they rule out narrowly may fit after all.
     for (auto& t : e.run_least_missing())

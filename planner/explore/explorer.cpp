@@ -3,9 +3,11 @@
 
 #include "planner/explore/choose.hpp"
 #include "planner/explore/credit_choices.hpp"
+#include "planner/explore/streaming.hpp"
 #include "planner/interleaved.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 
@@ -22,6 +24,32 @@ const profile& checked(const profile& p) {
 const cluster& checked(const cluster& c) {
   check_cluster(c);
   return c;
+}
+
+/// Of whole minibatches: what the busiest device computes for one, whatever is in flight. Else 0.
+double busiest_seconds(const plan& p) {
+  double most = 0;
+  if (p.microbatches > 1 || p.chunks > 1 || !p.predicted) return most;
+  for (std::size_t s = 0; s < p.stages.size(); ++s) {
+    const auto& of = p.predicted->stages[s];
+    most = std::max(most, (of.forward_seconds + of.backward_seconds) / p.stages[s].replicas);
+  }
+  return most;
+}
+
+double fastest_of(const std::vector<trial>& trials) {
+  auto least = std::numeric_limits<double>::infinity();
+  for (const auto& t : trials)
+    if (t.runs()) least = std::min(least, t.step_seconds());
+  return least;
+}
+
+/// More in flight makes it no faster, or not fast enough for anybody to look at it.
+bool is_settled(const trial& t, double fastest) {
+  constexpr double hopeless = 1.1;
+  if (!t.runs()) return false;
+  const auto least = busiest_seconds(t.made);
+  return least > fastest * hopeless || t.step_seconds() <= least * (1 + 1e-9);
 }
 
 } // namespace
@@ -60,43 +88,53 @@ std::vector<int> explorer::counts_of_microbatches(const proposal& p) const {
   return counts;
 }
 
-void explorer::try_credits(const proposal& p, int microbatches, std::vector<trial>& trials) const {
-  const auto e = shared();
+/// None where the pinned ones are refused: then `refusal` says why.
+std::vector<std::vector<std::int64_t>> explorer::credits_for(const proposal& p, int microbatches,
+                                                             std::string& refusal) const {
   const auto replicas = replicas_of(p.what);
-  if (p.how.schedule == fbp_schedule) {
-    std::vector<std::int64_t> credits; // BaPipe's 2 (N - i + 1)
-    for (auto after = static_cast<std::int64_t>(replicas.size()); after > 0; --after)
-      credits.push_back(std::min<std::int64_t>(2 * after, microbatches));
-    trials.push_back(try_plan(e, plan_of(e, p.what, p.how.schedule, microbatches, credits), p.what.origin));
-    return;
-  }
   std::vector<std::vector<std::int64_t>> choices;
-  if (p.what.chunks > 1 || p.how.schedule == "interleaved") {
+  if (p.how.schedule == fbp_schedule) {
+    choices.emplace_back(); // BaPipe's 2 (N - i + 1)
+    for (auto after = static_cast<std::int64_t>(replicas.size()); after > 0; --after)
+      choices.back().push_back(std::min<std::int64_t>(2 * after, microbatches));
+  } else if (p.what.chunks > 1 || p.how.schedule == "interleaved") {
     const auto positions = static_cast<int>(replicas.size()) / p.what.chunks;
     choices = {interleaved_credits(positions, p.what.chunks, replicas.front(), microbatches)};
   } else if (fixed_.in_flight) {
     schedule_request wanted{.name = p.how.schedule, .replicas = replicas, .microbatches = microbatches};
     wanted.in_flight = *fixed_.in_flight;
-    choices.emplace_back();
     try {
-      for (const auto& stage : resolve_schedule(wanted).stages)
+      const auto settled = resolve_schedule(wanted);
+      choices.emplace_back();
+      for (const auto& stage : settled.stages)
         choices.back().push_back(stage.credit);
     } catch (const std::invalid_argument& fault) {
-      trial refused;
-      refused.origin = p.what.origin;
-      refused.refused = fault.what();
-      trials.push_back(std::move(refused));
-      return;
+      refusal = fault.what();
     }
   } else {
     const auto period = p.step_seconds / microbatches;
-    choices = credit_choices(p.how.schedule, replicas, microbatches, link_periods_of(e, p.what, microbatches, period));
+    choices =
+        credit_choices(p.how.schedule, replicas, microbatches, link_periods_of(shared(), p.what, microbatches, period));
   }
-  for (const auto& credits : choices) {
+  return choices;
+}
+
+void explorer::try_credits(const proposal& p, int microbatches, std::vector<trial>& trials) const {
+  const auto e = shared();
+  std::string refusal;
+  const auto choices = credits_for(p, microbatches, refusal);
+  if (!refusal.empty()) {
+    trials.emplace_back();
+    trials.back().origin = p.what.origin;
+    trials.back().refused = refusal;
+  }
+  const auto fastest = fastest_of(trials);
+  for (const auto& credits : choices) { // those with least in flight first
     auto made = plan_of(e, p.what, p.how.schedule, microbatches, credits);
-    for (std::size_t s = 0; fixed_.update_lag && s < made.stages.size(); ++s)
+    for (std::size_t s = 0; fixed_.update_lag && s < made.stages.size() && p.how.schedule != fbp_schedule; ++s)
       made.stages[s].update_lag = fixed_.update_lag->size() == 1 ? fixed_.update_lag->front() : (*fixed_.update_lag)[s];
     trials.push_back(try_plan(e, std::move(made), p.what.origin));
+    if (is_settled(trials.back(), fastest)) return;
   }
 }
 
@@ -113,6 +151,28 @@ void explorer::try_less_lag(std::vector<trial>& trials) const {
     const auto& tried = trials.back();
     if (tried.runs() && tried.step_seconds() <= best.step_seconds() * (1 + 1e-9)) best = tried;
   }
+}
+
+double explorer::least_seconds(int devices) const {
+  if (has_streaming_devices(machines_)) return 0;
+  const auto batch = static_cast<double>(fixed_.batch);
+  std::vector<double> least(profile_.layers.size(), std::numeric_limits<double>::infinity()); // of a sample
+  for (const auto& type : machines_.devices) {
+    const auto& costs_of = type.own_profile ? *type.own_profile : profile_;
+    std::vector<double> sizes{batch};
+    for (const auto& m : costs_of.measurements) // costs are linear in between
+      sizes.push_back(static_cast<double>(m.samples));
+    for (const auto& how : settings_)
+      for (const auto size : {how.search.samples, how.least_samples})
+        if (size > 0) sizes.push_back(size);
+    for (const auto size : sizes) {
+      const auto costs = costs_at(costs_of, size, type.threads);
+      for (std::size_t l = 0; l < least.size(); ++l)
+        least[l] = std::min(least[l], (costs[l].forward_seconds + costs[l].backward_seconds) / size /
+                                          (type.own_profile ? 1 : type.speed));
+    }
+  }
+  return batch * std::accumulate(least.begin(), least.end(), 0.0) / devices;
 }
 
 std::vector<trial> explorer::run() const {

@@ -3,6 +3,7 @@
 
 #include "planner/explore/proposals.hpp"
 
+#include <string>
 #include <vector>
 
 namespace penstock::planner {
@@ -19,6 +20,10 @@ public:
   /// The partitions that miss least of the devices' memory, by the searches' model, simulated.
   std::vector<trial> run_least_missing() const;
 
+  /// Below this nothing on so many devices is: all layers, each where and at the size at which a sample is fastest, in
+  /// perfect balance. 0 where devices stream, for smaller parts may fit their chips.
+  double least_seconds(int devices) const;
+
   const pins& fixed() const { return fixed_; }
   int device_count() const { return machines_.device_count(); }
   int places_to_cut() const { return graph_.states() - 2; }
@@ -27,6 +32,7 @@ private:
   layer_graph make_graph() const;
   exploration shared() const;
   std::vector<int> counts_of_microbatches(const proposal& p) const;
+  std::vector<std::vector<std::int64_t>> credits_for(const proposal& p, int microbatches, std::string& refusal) const;
   void try_credits(const proposal& p, int microbatches, std::vector<trial>& trials) const;
   void try_less_lag(std::vector<trial>& trials) const;
 

@@ -165,8 +165,8 @@ public:
     const auto& request = model_.request();
     data_parallel();
     if (request.stages != 1 && states_ > 2 && model_.on().device_count() > 1) {
-      const auto least = flat_bound(model_).before(states_ - 1, model_.on().device_count()).seconds();
-      straight(replicated(least));
+      const auto best = replicated(least_seconds());
+      if (most_replicas() > 1) straight(best);
     }
     return ranked();
   }
@@ -219,12 +219,32 @@ private:
     add(flat_reader(model_, slots, *table).best(stages, 1));
   }
 
+  /// What hardly any partition is below. 2bw's with several stages have at most M devices in the first, and M after it:
+  /// (K_0 - 1) R_0 <= M, and K_0 is at least 2.
+  double least_seconds() const {
+    const auto& request = model_.request();
+    const auto devices = model_.on().device_count();
+    const flat_bound bound(model_);
+    if (request.charge != update_charge::every_minibatch) return bound.before(states_ - 1, devices).seconds();
+    auto least = bound.before(states_ - 1, std::min(devices, 2 * request.microbatches)).seconds();
+    for (const auto& [_, c] : found_)
+      least = std::min(least, c.seconds);
+    return least;
+  }
+
+  /// One micro-batch between flushes is one replica's.
+  int most_replicas() const {
+    const auto& request = model_.request();
+    const bool is_alone =
+        request.charge == update_charge::flush && request.microbatches == 1 && !request.use_all_devices;
+    return is_alone ? 1 : model_.on().device_count();
+  }
+
   /// Returns the least seconds of all partitions, or what was given where it is not known.
   double replicated(double least) {
-    const auto devices = model_.on().device_count();
     const auto stages = model_.request().stages;
-    if (!is_affordable(model_, std::max(stages, 1), devices)) return least;
-    const flat_slots slots(model_, devices);
+    if (!is_affordable(model_, std::max(stages, 1), most_replicas())) return least;
+    const flat_slots slots(model_, most_replicas());
     const auto table = make_flat_table(model_, slots, {.most_stages = stages});
     const auto best = solve_rising(*table, model_, slots, stages, least);
     if (best == infinity) return infinity;

@@ -104,11 +104,13 @@ stage_load load_table::between(int from, int to) const {
                   .kept_bytes = less(b.kept_bytes, a.kept_bytes),
                   .input_bytes = from > 0 ? crossing_bytes(from) : 0,
                   .output_bytes = crossing_bytes(to)};
-  for (const auto layer : by_falling_workspace_)
+  for (const auto layer : by_falling_workspace_) {
+    if (workspace_[static_cast<std::size_t>(layer)] <= 0) break;
     if (graph_->is_done(to, layer) && !graph_->is_done(from, layer)) {
       load.workspace_bytes = workspace_[static_cast<std::size_t>(layer)];
       break;
     }
+  }
   return load;
 }
 

@@ -343,7 +343,7 @@ TEST(ExploreSweep, EveryPlanCanRun) {
   }
 }
 
-/// vgg16's last layer with convolutions is a pool; the rest are three fully connected layers.
+/// Most or all convolutions of vgg16, and the fully connected layers.
 bool is_fifteen_to_one(const plan_summary& s) {
   return s.text.find(" x15 | ") != std::string::npos && s.text.ends_with(" x1");
 }

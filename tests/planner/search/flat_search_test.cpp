@@ -117,6 +117,21 @@ TEST(FlatSearch, OffersEveryPartitionWhereThereAreFew) {
   }
 }
 
+TEST(FlatSearch, GivesOneMicrobatchBetweenFlushesOneReplica) {
+  for (std::uint64_t seed = 3000; seed < 3040; ++seed) {
+    SCOPED_TRACE(seed);
+    auto i = random_instance(seed, {.layers = 8, .devices = 5});
+    i.request.charge = update_charge::flush;
+    i.request.microbatches = 1;
+    i.request.update_lag = 0;
+    i.request.use_all_devices = false;
+    const layer_graph graph(i.model, i.together);
+    for (const auto& c : search_flat(stage_cost(i.model, graph, i.on, i.request)))
+      for (const auto& stage : c.stages)
+        EXPECT_TRUE(c.stages.size() == 1 || stage.devices.size() == 1);
+  }
+}
+
 TEST(FlatSearch, PutsTheConvolutionsOfVggOnFifteenOfSixteenWorkers) {
   const auto vgg = published_profile("vgg16");
   const layer_graph graph(vgg);
