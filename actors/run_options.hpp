@@ -38,6 +38,7 @@ struct run_options {
   executor_kind executor = executor_kind::actors;
   bool pin = true;                ///< pin workers to cores when there are enough
   bool reference_kernels = false; ///< plain loops instead of oneDNN
+  std::string device = "cpu";     ///< kind of the devices that compute (kernels/device_kinds.hpp)
   int loader_threads = 2;
   double stall_seconds = 300; ///< no progress for this long ends the run with the wait-for graph
 

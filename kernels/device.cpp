@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/cpu_device.hpp"
 #include "kernels/cuda/cuda_device.hpp"
+#include "kernels/device_kinds.hpp"
 
 namespace penstock {
 
@@ -11,7 +12,7 @@ std::string to_string(device_id id) {
 }
 
 std::shared_ptr<device> open_device(device_id id) {
-  return id.kind == device_kind::cpu ? open_cpu_device(id.index) : open_cuda_device(id.index);
+  return open_device(id.kind == device_kind::cpu ? "cpu" : "cuda", id.index);
 }
 
 int device_count(device_kind kind) {

@@ -88,6 +88,7 @@ int profile_command(std::span<const std::string> arguments) {
   line.choice("--optimizer", options.optimizer.name, {"sgd", "adamw"}, "sgd or adamw");
   line.real("--momentum", options.optimizer.momentum, 0, 1, "SGD's momentum");
   line.flag("--reference-kernels", options.reference_kernels, "Plain loops instead of oneDNN");
+  line.text("--device", options.device, "NAME", "What computes: cpu, cuda, or a kind of device that a plug-in brings");
   line.whole("--warmup", options.warmup, 0, 1000, "Passes before any that counts");
   line.whole("--repeats", options.repeats, 3, 100'000, "Passes at most of each size");
   line.real("--seconds", options.seconds, 0, 1e6, "No more passes of one size after this long, but three at least");

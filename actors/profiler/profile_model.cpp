@@ -6,6 +6,7 @@
 #include "actors/profiler/measure_machine.hpp"
 #include "actors/stage/stage_compute.hpp"
 #include "kernels/check.hpp"
+#include "kernels/device_kinds.hpp"
 #include "kernels/usable_cores.hpp"
 #include "planner/profile/doubts.hpp"
 
@@ -262,10 +263,10 @@ void describe(planner::profile& p, const pipeline& parts, const profile_options&
   p.model = net.name();
   p.least_samples = net.least_training_samples().samples;
   p.input_bytes_per_sample = element_count(net.value(net.input()).spec.dims) * 4;
-  const auto versions = compute_library();
+  const auto versions = compute_library_of(o.device, o.reference_kernels);
   p.machine = {{"processor", processor_name()},
                {"cores", std::to_string(usable_cores())},
-               {"library", o.reference_kernels ? "reference loops" : versions.library},
+               {"library", versions.library},
                {"instruction_set", versions.instruction_set},
                {"optimizer", o.optimizer.name}};
   p.layers.clear();
@@ -293,6 +294,7 @@ public:
     run_.optimizer = options.optimizer;
     run_.seed = options.seed;
     run_.reference_kernels = options.reference_kernels;
+    run_.device = options.device;
     run_.stop_on_nonfinite = false;
     parts_ = build_pipeline(*settle_request({.schedule = "data-parallel", .replicas = {workers}}, *net), run_, net);
   }

@@ -19,6 +19,7 @@ struct profile_options {
   double seconds = 6; ///< stop repeating one size after this long
   optimizer_options optimizer;
   bool reference_kernels = false;
+  std::string device = "cpu"; ///< kind of the devices that compute
   std::uint64_t seed = 1;
   /// Called before each pass: how many of how many, and what it is ("32 samples, 2 workers of 1 thread"). Return false
   /// to give up.

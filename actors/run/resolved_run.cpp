@@ -7,6 +7,7 @@
 #include "actors/ranks/job.hpp"
 #include "actors/run/sample_needs.hpp"
 #include "kernels/check.hpp"
+#include "kernels/device_kinds.hpp"
 #include "planner/check_schedule.hpp"
 
 #include <algorithm>
@@ -129,9 +130,9 @@ resolved_run resolve_run(const planner::plan_ptr& given, const run_options& opti
   if (!o.eval_only)
     require_enough_samples(*inputs.net, minibatches, o.batch, plan.drains.total, plan.plan->microbatches);
   make_optimizer(o.optimizer); // refuses bad values now
-  const auto [library, instruction_set] = penstock::compute_library();
+  const auto [library, instruction_set] = compute_library_of(o.device, o.reference_kernels);
   plan.instruction_set = instruction_set;
-  plan.compute_library = o.reference_kernels ? "reference loops" : library;
+  plan.compute_library = library;
   return plan;
 }
 

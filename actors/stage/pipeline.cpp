@@ -4,6 +4,7 @@
 #include "actors/policy/settle_plan.hpp"
 #include "actors/ranks/wire_format.hpp"
 #include "kernels/check.hpp"
+#include "kernels/device_kinds.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/initialise.hpp"
 #include "kernels/usable_cores.hpp"
@@ -116,7 +117,7 @@ int workers_on(const placement& where, int rank, int chunks) {
 replica_unit open_replica(const run_options& options, const stage_unit& s, int replica, int threads,
                           core_dealer& dealer, stream* beside) {
   replica_unit unit;
-  unit.memory = open_device({});
+  unit.memory = open_device(options.device, 0);
   std::string name("stage ");
   name += std::to_string(s.index);
   if (s.replicas.size() > 1) name += "." + std::to_string(replica);

@@ -45,6 +45,7 @@ texts wishes(const app_options& o) {
             {"optimizer", fmt::format("{} {} {}", run.optimizer.name, run.optimizer.momentum, run.optimizer.nesterov)},
             {"clipping", run.clip_norm > 0 ? "yes" : "no"},
             {"kernels", run.reference_kernels ? "reference" : "library"},
+            {"device", run.device},
             {"loader threads", std::to_string(run.loader_threads)},
             {"replaced layers", join(o.replace_layers, ";")}};
   if (!o.plan.cluster.empty()) key.emplace_back("cluster", read_cluster_text(o.plan.cluster));

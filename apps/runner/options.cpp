@@ -81,6 +81,7 @@ void declare_pipeline(command_line& line, app_options& o, option_texts& t) {
   line.whole("--loader-threads", o.run.loader_threads, 1, most_threads, "Threads that load and decode samples");
   line.real("--stall-timeout", o.run.stall_seconds, 0.001, 1e9, "Seconds without progress that end the run");
   line.flag("--reference-kernels", o.run.reference_kernels, "Plain loops instead of oneDNN");
+  line.text("--device", o.run.device, "NAME", "What computes: cpu, cuda, or a kind of device that a plug-in brings");
 }
 
 void declare_on_loss(command_line& line, job_options& job) {

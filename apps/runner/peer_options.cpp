@@ -46,7 +46,6 @@ constexpr std::array all{
     peer_option{"dataloader-num-workers", "--loader-threads", "threads, not processes"},
     peer_option{"dataset", "--data", "KIND:DIR, as in fashion-mnist:DIR"},
     peer_option{"deepspeed-config", "", "options are given one by one; --print-config shows them"},
-    peer_option{"device", "", only_cpu},
     peer_option{"dist-backend", "--transport", "auto, shm or tcp"},
     peer_option{"dist-url", "--master", "HOST:PORT"},
     peer_option{"do-eval", "--eval-only", ""},

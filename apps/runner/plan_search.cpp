@@ -54,6 +54,7 @@ planner::profile measure(const app_options& o, const std::shared_ptr<const model
   options.seconds = 1.5;
   options.optimizer = o.run.optimizer;
   options.reference_kernels = o.run.reference_kernels;
+  options.device = o.run.device;
   options.seed = o.run.seed;
   options.should_stop = [&teller] { return !teller.goes_on(); };
   options.progress = [&](int done, int total, const std::string& what) {

@@ -12,6 +12,7 @@
 #include "apps/runner/plan_changes.hpp"
 #include "apps/runner/say.hpp"
 #include "kernels/check.hpp"
+#include "kernels/device_kinds.hpp"
 #include "kernels/input_file.hpp"
 #include "kernels/text.hpp"
 #include "kernels/usable_cores.hpp"
@@ -215,6 +216,7 @@ actors::epoch_minibatches minibatches_of(const actors::run_options& run, const a
 
 prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_job* job,
                      const std::function<bool(const std::string&)>& say) {
+  of_option("--device", [&] { open_device(o.run.device, 0); }); // can it be had?
   if (job != nullptr) job->ranks().control.doing("reading the data");
   auto [net, network, description] = build_network(o, plugins);
   prepared_run run;

@@ -113,7 +113,7 @@ TEST_F(CommandLine, KnowsWhatPeersCallAnOption) {
             "unknown option '--batch-size' (here it is '--batch': samples of a minibatch, all its micro-batches "
             "together); --help lists all");
   EXPECT_THAT(refusal({"--Batch_Size=8"}), HasSubstr("here it is '--batch'"));
-  EXPECT_THAT(refusal({"--device", "cpu"}), HasSubstr("there is none: it computes on the CPU"));
+  EXPECT_THAT(refusal({"--gpu", "0"}), HasSubstr("there is none: it computes on the CPU"));
   EXPECT_EQ(refusal({"--learning-rate", "8"}), "unknown option '--learning-rate'; --help lists all"); // no --lr here
 }
 
@@ -160,7 +160,7 @@ TEST(PeerOptions, LeadFromTheCommonNamesToOurs) {
                                                         {"--max_steps", "--steps"},
                                                         {"--gradient_accumulation_steps", "--microbatches"}})
     EXPECT_THAT(refusal(theirs), HasSubstr("here it is '" + ours + "'")) << theirs;
-  for (const char* theirs : {"--device", "--gpus", "--arch", "-a", "--nproc-per-node", "--fp16", "--print-freq"})
+  for (const char* theirs : {"--no-cuda", "--gpus", "--arch", "-a", "--nproc-per-node", "--fp16", "--print-freq"})
     EXPECT_THAT(refusal(theirs), HasSubstr("there is none: ")) << theirs;
 }
 

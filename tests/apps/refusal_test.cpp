@@ -55,6 +55,7 @@ const std::vector<refusal> usage_refusals{
     {"UnknownOptimizer", with_outputs({"--optimizer", "adamv"}), 2, {"adamv", "did you mean 'adamw'"}},
     {"UnknownRateSchedule", with_outputs({"--lr-schedule", "cosin"}), 2, {"cosin", "cosine"}},
     {"UnknownExecutor", with_outputs({"--executor", "actor"}), 2, {"--executor", "did you mean 'actors'"}},
+    {"UnknownDevice", with_outputs({"--device", "cpv"}), 2, {"--device: ", "'cpv'", "did you mean 'cpu'"}},
     {"UnknownLastBatch", with_outputs({"--last-batch", "dorp"}), 2, {"--last-batch", "'dorp'", "keep or drop"}},
     {"LastBatchIsAll",
      with_outputs({"--last-batch", "drop", "--batch", "100000"}),

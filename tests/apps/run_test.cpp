@@ -102,6 +102,7 @@ TEST(Help, ListsEveryOptionOfTheDesign) {
                              "--synthetic-samples",
                              "--stall-timeout",
                              "--keep-going-on-nonfinite",
+                             "--device",
                              "--reference-kernels"})
     EXPECT_THAT(result.output, HasSubstr("  " + std::string(option))) << option;
 }

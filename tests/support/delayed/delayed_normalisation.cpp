@@ -1,0 +1,63 @@
+// Normalisations.
+#include "tests/support/delayed/delayed_families.hpp"
+
+namespace penstock::testing {
+
+namespace {
+
+class normalisation final : public normalisation_ops {
+public:
+  explicit normalisation(delayed_backend& device) : device_(device) {}
+
+  batch_norm_result batch_norm2d_forward(const batch_norm_args& args, const tensor& x, const tensor& scale,
+                                         const tensor& shift, bool relu) override {
+    batch_norm_result result;
+    result.mean = device_.allocate_activation({x.dim(1)});
+    result.variance = device_.allocate_activation({x.dim(1)});
+    result.y = device_.allocate_activation(x.dims());
+    if (relu) result.workspace = device_.allocate(dtype::u8, x.dims(), memory_use::activations);
+    device_.ask({x, scale, shift}, {result.y, result.mean, result.variance, result.workspace},
+                [args, relu](backend& loops, auto& in) {
+                  const auto made =
+                      loops.get<normalisation_ops>().batch_norm2d_forward(args, in[0], in[1], in[2], relu);
+                  return std::vector{made.y, made.mean, made.variance, made.workspace};
+                });
+    return result;
+  }
+
+  tensor batch_norm2d_inference(const batch_norm_args& args, const tensor& x, const tensor& scale, const tensor& shift,
+                                const tensor& mean, const tensor& variance, bool relu) override {
+    tensor y = device_.allocate_activation(x.dims());
+    device_.ask({x, scale, shift, mean, variance}, {y}, [args, relu](backend& loops, auto& in) {
+      return std::vector{
+          loops.get<normalisation_ops>().batch_norm2d_inference(args, in[0], in[1], in[2], in[3], in[4], relu)};
+    });
+    return y;
+  }
+
+  layer_gradients batch_norm2d_backward(const batch_norm_args& args, const tensor& x, const tensor& scale,
+                                        const batch_norm_result& saved, bool relu, tensor dy, bool want_dx) override {
+    layer_gradients result;
+    result.weight = device_.allocate(dtype::f32, {x.dim(1)}, memory_use::gradients);
+    result.bias = device_.allocate(dtype::f32, {x.dim(1)}, memory_use::gradients);
+    if (want_dx) result.input = device_.allocate_activation(x.dims());
+    device_.ask({x, scale, saved.y, saved.mean, saved.variance, saved.workspace, dy},
+                {result.input, result.weight, result.bias}, [args, relu, want_dx](backend& loops, auto& in) {
+                  const auto d = loops.get<normalisation_ops>().batch_norm2d_backward(
+                      args, in[0], in[1], {in[2], in[3], in[4], in[5]}, relu, in[6], want_dx);
+                  return std::vector{d.input, d.weight, d.bias};
+                });
+    return result;
+  }
+
+private:
+  delayed_backend& device_;
+};
+
+} // namespace
+
+std::shared_ptr<normalisation_ops> delayed_normalisation(delayed_backend& device) {
+  return std::make_shared<normalisation>(device);
+}
+
+} // namespace penstock::testing
