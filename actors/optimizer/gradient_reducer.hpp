@@ -12,12 +12,10 @@
 
 namespace penstock::actors {
 
-/// Replicas of one process: sum on the update's stream, into the first that has any. Comes back to
-/// gradient_reducer::reduced.
+/// Replicas of one process: sum on the update's stream, into the first that has any.
 struct sum_replicas {
-  std::int64_t stretch = 0;
-  std::int64_t group = 0;
-  std::vector<std::vector<tensor>> gradients; ///< by replica and parameter
+  std::vector<gradients_ptr> gradients; ///< by replica
+  gradients_ptr sum;                    ///< takes it
 };
 /// Replicas on several ranks: an all-reduce of one bucket. Comes back to gradient_reducer::reduced.
 struct reduce_bucket {
@@ -33,21 +31,21 @@ struct forget_reductions_before {
 };
 using reducer_effect = std::variant<sum_replicas, reduce_bucket, forget_reductions_before>;
 
-/// The answer to either.
+/// The answer to reduce_bucket.
 struct reduced_msg {
   std::int64_t stretch = 0;
   std::int64_t group = 0;
   std::size_t bucket = 0;
   std::int64_t members = 0;      ///< that took part, where it counts
-  std::vector<tensor> gradients; ///< of all parameters, or of the bucket's
+  std::vector<tensor> gradients; ///< of the bucket's parameters
 };
 
-/// One update's gradients, summed.
+/// One update's gradients, summed by what the update's stream has been given by then.
 struct gradient_sum {
   std::int64_t group = 0;
   std::int64_t minibatches = 0;
   std::int64_t holds_from = gradient_share_msg::holds_none; ///< the least of the replicas here
-  std::vector<tensor> gradients;
+  gradients_ptr gradients;
 };
 
 /// Of one stage on one rank. A replica without a minibatch of its own may reach an update that a drain then cuts off:

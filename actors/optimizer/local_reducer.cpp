@@ -26,27 +26,25 @@ public:
     u.minibatches += m.minibatches;
     u.holds_from = std::min(u.holds_from, m.holds_from);
     if (++u.shares < replicas_) return {};
-    if (replicas_ > 1) return {sum_replicas{stretch_, m.group, std::move(u.gradients)}};
-    u.sum = std::move(u.gradients.front());
-    u.is_summed = true;
-    return {};
+    if (replicas_ == 1) {
+      u.sum = std::move(u.gradients.front());
+      return {};
+    }
+    u.sum = std::make_shared<std::vector<tensor>>();
+    return {sum_replicas{std::move(u.gradients), u.sum}};
   }
 
   effects take(gradient_bucket_msg) override {
     throw error("[message] a gradient bucket came for a stage whose replicas are all here");
   }
 
-  effects reduced(reduced_msg m) override {
-    if (m.stretch != stretch_) return {};
-    auto& u = open_.at(m.group);
-    u.sum = std::move(m.gradients);
-    u.is_summed = true;
-    return {};
+  effects reduced(reduced_msg) override {
+    throw error("[message] a bucket's sum came for a stage whose replicas are all here");
   }
 
   std::optional<gradient_sum> take_sum(std::int64_t group) override {
     const auto found = open_.find(group);
-    if (found == open_.end() || !found->second.is_summed) return {};
+    if (found == open_.end() || !found->second.sum) return {};
     auto u = std::move(found->second);
     open_.erase(found);
     return gradient_sum{group, u.minibatches, u.holds_from, std::move(u.sum)};
@@ -64,9 +62,8 @@ private:
     std::size_t shares = 0;
     std::int64_t minibatches = 0;
     std::int64_t holds_from = gradient_share_msg::holds_none;
-    std::vector<std::vector<tensor>> gradients;
-    std::vector<tensor> sum;
-    bool is_summed = false;
+    std::vector<gradients_ptr> gradients; // by replica
+    gradients_ptr sum;                    // when all are there
   };
   std::size_t replicas_;
   std::int64_t stretch_ = 0;

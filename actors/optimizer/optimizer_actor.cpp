@@ -31,7 +31,7 @@ public:
   void take(summed_msg m) {
     if (m.failure) std::rethrow_exception(m.failure);
     ++context_->progress;
-    if (sums_) record_sum(*m.sum, m.begun_ns);
+    record_sum(*m.sum, m.begun_ns);
     carry_out(core_->on(std::move(*m.sum)));
   }
   void take(const squared_msg& m) {
@@ -65,6 +65,12 @@ private:
   void carry_out_one(send_norm& e) { caf::anon_send(clipper_, std::move(e.message)); }
   void carry_out_one(const compute_update_of& e);
   void carry_out_one(const updates_are_done&) { caf::anon_send(context_->coordinator, part_done_msg{}); }
+  template <class Work, class Done>
+  void post(Work work, Done done) {
+    auto& on = unit_->first_local();
+    work_line::post(
+        *on.work, on.line, std::move(work), [] {}, std::move(done));
+  }
   void record_sum(const reduced_msg& sum, std::int64_t begun_ns) const;
   caf::actor address() const { return caf::actor_cast<caf::actor>(self_); }
 
@@ -100,12 +106,16 @@ void optimizer_shell::start(caf::event_based_actor* self, context_ptr context, i
 }
 
 void optimizer_shell::carry_out_one(sum_replicas& e) {
-  auto sum = std::make_shared<reduced_msg>(reduced_msg{e.stretch, e.group, 0, 0, {}});
-  auto all = std::make_shared<std::vector<std::vector<tensor>>>(std::move(e.gradients));
-  unit_->update_stream().post([sum, all](backend& ops) { sum->gradients = sum_gradients(ops, std::move(*all)); },
-                              [sum, to = address()](std::exception_ptr failure) {
-                                caf::anon_send(to, summed_msg{sum, 0, std::move(failure)});
-                              });
+  post(
+      [sum = std::move(e.sum), replicas = std::move(e.gradients)](backend& ops) {
+        std::vector<std::vector<tensor>> all;
+        for (const auto& r : replicas)
+          all.push_back(std::move(*r));
+        *sum = sum_gradients(ops, std::move(all));
+      },
+      [to = address()](std::exception_ptr failure) {
+        if (failure) caf::anon_send(to, summed_msg{nullptr, 0, std::move(failure)});
+      });
 }
 
 void optimizer_shell::carry_out_one(const reduce_bucket& e) {
@@ -131,10 +141,10 @@ void optimizer_shell::record_sum(const reduced_msg& sum, std::int64_t begun_ns) 
 }
 
 void optimizer_shell::carry_out_one(const compute_squares& e) {
-  unit_->update_stream().post([job = e.job](backend& ops) { job->squares = gradient_squares(ops, job->gradients); },
-                              [job = e.job, to = address()](std::exception_ptr failure) {
-                                caf::anon_send(to, squared_msg{job, std::move(failure)});
-                              });
+  post([job = e.job](backend& ops) { job->squares = gradient_squares(ops, *job->gradients); },
+       [job = e.job, to = address()](std::exception_ptr failure) {
+         caf::anon_send(to, squared_msg{job, std::move(failure)});
+       });
 }
 
 trace_record record_of(const update_work& job, const stage_unit& unit) {
@@ -151,27 +161,26 @@ trace_record record_of(const update_work& job, const stage_unit& unit) {
   return r;
 }
 
-// The stream's thread sends the version to the replicas itself: they wait for it.
+// The stream's thread sends the version to the other replicas itself: they wait for it.
 void optimizer_shell::carry_out_one(const compute_update_of& e) {
-  unit_->update_stream().post(
+  const weights_msg made{e.job->stretch, unit_->index, e.job->group + 1, e.job->made};
+  post(
       [context = context_, unit = unit_, job = e.job](backend& ops) {
         auto& services = context->services;
         job->begin_ns = trace_recorder::now_ns();
-        compute_update(ops, services.built, *unit, services.options, job->order, job->gradients, *job->owned,
-                       job->in_place);
-        job->gradients.clear();
-        job->made = job->owned->newest;
+        compute_update(ops, services.built, *unit, services.options, job->order, *job->gradients, *job->owned,
+                       job->in_place, job->made);
+        job->gradients.reset();
         job->end_ns = trace_recorder::now_ns();
         if (services.trace != nullptr) services.trace->record(record_of(*job, *unit));
       },
       [job = e.job, stage = unit_->index, replicas = replicas_, to = address()](std::exception_ptr failure) {
-        if (!failure) {
-          const weights_msg made{job->stretch, stage, job->group + 1, std::move(job->made)};
-          for (const auto& r : replicas)
-            caf::anon_send(r, made);
-        }
+        const auto version = std::move(job->made);
+        for (std::size_t r = 1; !failure && r < replicas.size(); ++r)
+          caf::anon_send(replicas[r], weights_msg{job->stretch, stage, job->group + 1, version});
         caf::anon_send(to, updated_msg{job, std::move(failure)});
       });
+  caf::anon_send(replicas_.front(), made);
 }
 
 void optimizer_shell::take(const collect_msg& m) {

@@ -1,4 +1,4 @@
-// Updates in order, one at a time.
+// Updates in order.
 #include "actors/optimizer/optimizer_core.hpp"
 
 #include "kernels/check.hpp"
@@ -18,10 +18,11 @@ void optimizer_core::take(gradient_reducer::effects effects, optimizer_effects& 
 // -- stretches ---------------------------------------------------------------------
 
 optimizer_effects optimizer_core::on(const begin_training_msg& m) {
-  check(!current_, "a stretch began before the one before was over");
+  check(begun_ == done_, "a stretch began before the one before was over");
   run_ = m.run;
   plan_for(run_->schedule.minibatches);
-  done_ = 0;
+  first_version_ = owned_->newest->version;
+  begun_ = done_ = 0;
   is_done_ = false;
   factors_.clear();
   optimizer_effects out;
@@ -80,29 +81,33 @@ optimizer_effects optimizer_core::on(reduced_msg m) {
 }
 
 void optimizer_core::pump(optimizer_effects& out) {
-  if (current_ || !run_) return;
-  if (auto sum = reducer_->take_sum(done_)) begin_update(std::move(*sum), out);
+  while (run_ && !unclipped_) {
+    auto sum = reducer_->take_sum(begun_);
+    if (!sum) return;
+    begin_update(std::move(*sum), out);
+  }
 }
 
 // -- one update ------------------------------------------------------------------------
 
 // The newest version is the one before: where no replica here holds it, or will look it up, its memory may be written.
 void optimizer_core::begin_update(gradient_sum sum, optimizer_effects& out) {
-  current_ = std::make_shared<update_work>();
-  current_->stretch = run_->number;
-  current_->group = sum.group;
-  current_->order =
-      order_update(options_, run_->schedule, place_.stage, sum.group, run_->first_minibatch, sum.minibatches);
-  current_->gradients = std::move(sum.gradients);
-  current_->in_place = sum.holds_from > sum.group;
-  current_->owned = owned_;
+  auto job = std::make_shared<update_work>();
+  job->stretch = run_->number;
+  job->group = sum.group;
+  job->order = order_update(options_, run_->schedule, place_.stage, sum.group, run_->first_minibatch, sum.minibatches);
+  job->gradients = std::move(sum.gradients);
+  job->in_place = sum.holds_from > sum.group;
+  job->owned = owned_;
+  job->made = std::make_shared<weight_set>(weight_set{first_version_ + sum.group + 1, {}});
+  ++begun_;
   if (options_.clip_norm <= 0) {
-    out.emplace_back(compute_update_of{current_});
+    out.emplace_back(compute_update_of{std::move(job)});
     return;
   }
-  waits_for_norm_ = true;
+  unclipped_ = std::move(job);
   if (place_.forms_norm)
-    out.emplace_back(compute_squares{current_});
+    out.emplace_back(compute_squares{unclipped_});
   else
     apply_clipped(out);
 }
@@ -118,25 +123,23 @@ optimizer_effects optimizer_core::on(const clip_msg& m) {
   factors_[m.group] = m.factor;
   optimizer_effects out;
   apply_clipped(out);
+  pump(out);
   return out;
 }
 
 void optimizer_core::apply_clipped(optimizer_effects& out) {
-  if (!current_ || !waits_for_norm_) return;
-  const auto factor = factors_.find(current_->group);
+  if (!unclipped_) return;
+  const auto factor = factors_.find(unclipped_->group);
   if (factor == factors_.end()) return;
-  waits_for_norm_ = false;
-  current_->order.gradient_scale *= factor->second;
+  unclipped_->order.gradient_scale *= factor->second;
   factors_.erase(factor);
-  out.emplace_back(compute_update_of{current_});
+  out.emplace_back(compute_update_of{std::move(unclipped_)});
 }
 
 optimizer_effects optimizer_core::updated(const update_work& job) {
-  check(current_ && job.group == current_->group, "an update came back that is not under way");
-  current_.reset();
+  check(job.group == done_ && done_ < begun_, "an update came back that is not under way");
   ++done_;
   optimizer_effects out;
-  pump(out);
   finish_when_done(out);
   return out;
 }
@@ -145,7 +148,7 @@ std::string optimizer_core::describe() const {
   if (!run_ || done_ >= planned_) return who_ + " has applied all updates";
   const auto sums = reducer_->describe();
   return who_ + " has applied " + std::to_string(done_) + " of " + std::to_string(planned_) + " updates, " +
-         (current_ ? "1" : "0") + " under way" + (sums.empty() ? "" : ", " + sums);
+         std::to_string(begun_ - done_) + " under way" + (sums.empty() ? "" : ", " + sums);
 }
 
 } // namespace penstock::actors

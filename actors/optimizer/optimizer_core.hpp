@@ -16,14 +16,14 @@ struct stage_weights {
   named_tensors first_gradients;                 ///< plain, of the run's first update, when asked for
 };
 
-/// One update on its way. Whoever computes it puts the new version into `owned`.
+/// One update on its way. Whoever computes it fills in `made` and puts it into `owned`.
 struct update_work {
   std::int64_t stretch = 0;
   std::int64_t group = 0;
   update_order order;
-  std::vector<tensor> gradients; ///< the replicas' sum, by parameter
-  std::vector<double> squares;   ///< by parameter, where the gradient is clipped
-  bool in_place = false;         ///< nobody reads the newest version any more
+  gradients_ptr gradients;     ///< the replicas' sum, in the order of the stream
+  std::vector<double> squares; ///< by parameter, where the gradient is clipped
+  bool in_place = false;       ///< nothing that is posted from now on reads the version before
   std::shared_ptr<stage_weights> owned;
   weights_ptr made; ///< the new version, for the replicas
   std::int64_t begin_ns = 0;
@@ -40,8 +40,9 @@ struct compute_squares {
 struct send_norm {
   norm_msg message; ///< to whoever forms the global norm
 };
-/// On the update's stream; the new version goes to each replica here as soon as it is made, as weights_msg of version
-/// group + 1, and the job comes back to optimizer_core::updated.
+/// On the update's stream. The new version, as weights_msg of version group + 1, goes at once to the first replica
+/// here, whose stream that is: its next work is posted behind. To the others it goes when it is made. Then the job
+/// comes back to optimizer_core::updated.
 struct compute_update_of {
   update_work_ptr job;
 };
@@ -60,7 +61,8 @@ struct optimizer_place {
   bool forms_norm = true; ///< it speaks for the stage; optimizers on the stage's other ranks have the same gradients
 };
 
-/// Owns the stage's newest weights and its optimizer state on this rank. Applies updates in order.
+/// Owns the stage's newest weights and its optimizer state on this rank. Updates go onto the stream in order, each as
+/// soon as its sum is there or will be in the stream's order; the stream may still be at an earlier one.
 class optimizer_core {
 public:
   optimizer_core(optimizer_place place, const run_options& options, stage_weights owned,
@@ -94,11 +96,12 @@ private:
   std::shared_ptr<stage_weights> owned_;
   std::unique_ptr<gradient_reducer> reducer_;
   stretch_ptr run_;
+  std::int64_t first_version_ = 0;        // at the drain
   std::int64_t planned_ = 0;              // updates of the stretch
-  update_work_ptr current_;               // one at a time
-  bool waits_for_norm_ = false;           // current_ does
+  std::int64_t begun_ = 0;                // of them
+  std::int64_t done_ = 0;                 // of those
+  update_work_ptr unclipped_;             // waits for the norm, and the next ones for it
   std::map<std::int64_t, float> factors_; // by update; the stage's other ranks may be ahead of this one
-  std::int64_t done_ = 0;                 // updates of the stretch
   bool is_done_ = true;                   // and has said so
 };
 

@@ -52,9 +52,10 @@ public:
     auto& u = update_at(m.group);
     auto& mine = of(u, m.replica);
     mine.is_complete = true;
-    mine.takes_part = std::any_of(m.gradients.begin(), m.gradients.end(), [](const tensor& t) { return bool(t); }) ||
-                      (m.minibatches > 0 && m.gradients.empty());
-    mine.gradients = std::move(m.gradients);
+    auto& given = *m.gradients;
+    mine.takes_part = std::any_of(given.begin(), given.end(), [](const tensor& t) { return bool(t); }) ||
+                      (m.minibatches > 0 && given.empty());
+    mine.gradients = std::move(given);
     u.holds_from = std::min(u.holds_from, m.holds_from);
     return begin_ready_buckets(m.group, u);
   }
@@ -78,7 +79,7 @@ public:
     auto& u = found->second;
     const auto is_complete = [](const contribution& c) { return c.is_complete; };
     if (u.finished < plan_.size() || !std::all_of(u.replicas.begin(), u.replicas.end(), is_complete)) return {};
-    gradient_sum sum{group, u.members, u.holds_from, std::move(u.result)};
+    gradient_sum sum{group, u.members, u.holds_from, std::make_shared<std::vector<tensor>>(std::move(u.result))};
     open_.erase(found);
     return sum;
   }

@@ -132,7 +132,7 @@ source_core::wait source_core::waits_for() const {
 
 std::string source_core::describe() const {
   if (next_ >= total_) return "the source has admitted everything";
-  if (credit_ <= 0) return "the source has no credit: it waits for stage 0 to finish a backward";
+  if (credit_ <= 0) return "the source has no credit: it waits for stage 0 to begin a backward";
   return "the source waits for its loaders: minibatch " + std::to_string(key_at(next_).minibatch);
 }
 

@@ -58,19 +58,24 @@ struct loss_msg {
   loss_metrics metrics;
 };
 
-/// Stage 0 (or the last stage, evaluating) to the source that admitted it: one micro-batch left the pipeline.
+/// To the source that admitted it: one micro-batch leaves the pipeline, its last work being handed over by stage 0 (or
+/// done by the last stage, evaluating).
 struct credit_msg {
   message_key key;
 };
 
 /// One weight version of one stage. Nobody writes it while a replica may read it.
 struct weight_set {
-  std::int64_t version = 0;    ///< updates the stage has applied
-  std::vector<tensor> tensors; ///< in the order of segment::parameters()
+  std::int64_t version = 0;    ///< updates the stage has applied; never changes
+  std::vector<tensor> tensors; ///< in the order of segment::parameters(); filled in by the update, on its stream
 };
 using weights_ptr = std::shared_ptr<weight_set>;
 
-/// Optimizer to the replicas of its stage: a version can be read. The first of a stretch or of an evaluation is 0.
+/// Gradients by parameter, which the backwards of a stream fill in.
+using gradients_ptr = std::shared_ptr<std::vector<tensor>>;
+
+/// Optimizer to the replicas of its stage: a version can be read by work that is posted from now on. The first of a
+/// stretch or of an evaluation is 0.
 struct weights_msg {
   std::int64_t stretch = 0;
   int stage = 0;
@@ -78,14 +83,15 @@ struct weights_msg {
   weights_ptr weights;
 };
 
-/// Replica to its optimizer: `update group` stands at the head of its list.
+/// Replica to its optimizer: what it adds to an update. The gradients are there; those of a stage's only replica, whose
+/// stream is the update's, are there for work posted from now on.
 struct gradient_share_msg {
   static constexpr std::int64_t holds_none = std::numeric_limits<std::int64_t>::max();
   std::int64_t stretch = 0;
   std::int64_t group = 0;
   int replica = 0;
   std::int64_t minibatches = 0;         ///< it contributes; pipedream family: 0 or 1
-  std::vector<tensor> gradients{};      ///< by parameter
+  gradients_ptr gradients{};            ///< by parameter
   std::int64_t holds_from = holds_none; ///< the oldest version, counted from the drain, that the replica still reads
 };
 

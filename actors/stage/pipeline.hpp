@@ -7,6 +7,7 @@
 #include "actors/policy/placement.hpp"
 #include "actors/run_options.hpp"
 #include "actors/stage/compute_times.hpp"
+#include "actors/stage/work_line.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/safetensors.hpp"
 #include "kernels/segment.hpp"
@@ -22,8 +23,9 @@ namespace penstock::actors {
 struct replica_unit {
   std::shared_ptr<device> memory; ///< a memory domain of its own, so that its bytes are counted apart
   std::unique_ptr<stream> work;   ///< stages of one worker take turns
-  std::vector<tensor> states;     ///< BatchNorm statistics by segment::states(), for their owner
-  compute_times times;            ///< written on the stream
+  std::shared_ptr<work_line> line = std::make_shared<work_line>(); ///< of what actors post to it
+  std::vector<tensor> states;                            ///< BatchNorm statistics by segment::states(), for their owner
+  compute_times times;                                   ///< written on the stream
   std::function<void(const layer_observation&)> observe; ///< for profiles; else empty
 };
 

@@ -182,12 +182,14 @@ void keep_first_gradients(backend& ops, const stage_unit& s, float scale, std::s
 } // namespace
 
 void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_options& options,
-                    const update_order& order, std::span<const tensor> gradients, stage_weights& owned, bool in_place) {
+                    const update_order& order, std::span<const tensor> gradients, stage_weights& owned, bool in_place,
+                    weights_ptr made) {
   const compute_times::watch timing(s.first_local().times.update);
   if (order.keep_gradients) keep_first_gradients(ops, s, order.gradient_scale, gradients, owned.first_gradients);
   const auto newest = owned.newest;
-  auto next = in_place ? newest : std::make_shared<weight_set>();
-  if (!in_place) next->tensors.resize(newest->tensors.size());
+  auto next = made ? std::move(made) : std::make_shared<weight_set>(weight_set{newest->version + 1, {}});
+  check(next->version == newest->version + 1, "an update out of turn");
+  next->tensors.resize(newest->tensors.size());
   for (std::size_t i = 0; i < next->tensors.size(); ++i) {
     const tensor weight = newest->tensors[i];
     if (!gradients[i]) { // nothing flowed back: the parameter stays as it is
@@ -204,10 +206,9 @@ void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_op
     if (!finite && options.stop_on_nonfinite)
       throw error("[training] the weights are not finite after an update: stage " + std::to_string(s.index) +
                   ", parameter " + s.layers->parameters()[i].name + ", minibatch " +
-                  std::to_string(order.first_minibatch) + ", weight version " + std::to_string(newest->version + 1));
+                  std::to_string(order.first_minibatch) + ", weight version " + std::to_string(next->version));
     next->tensors[i] = std::move(target);
   }
-  next->version = newest->version + 1;
   owned.newest = std::move(next);
 }
 

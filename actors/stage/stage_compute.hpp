@@ -45,9 +45,11 @@ std::vector<tensor> sum_gradients(backend& ops, std::vector<std::vector<tensor>>
 /// Squares of each parameter's gradient, in parameter order; "none" counts 0.
 std::vector<double> gradient_squares(backend& ops, std::span<const tensor> gradients);
 /// Makes the stage's next weight version in `owned`: in place, which nobody who reads the newest may notice, or into
-/// recycled buffers. Throws error when a weight is no longer finite, unless options.stop_on_nonfinite is off.
+/// recycled buffers. `made`, where it is given, becomes that version. Throws error when a weight is no longer finite,
+/// unless options.stop_on_nonfinite is off.
 void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_options& options,
-                    const update_order& order, std::span<const tensor> gradients, stage_weights& owned, bool in_place);
+                    const update_order& order, std::span<const tensor> gradients, stage_weights& owned, bool in_place,
+                    weights_ptr made = nullptr);
 
 /// One job of a stage replica: fills in its results. `layer_done` as for compute_backward.
 void compute_job(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r, stage_work& job,

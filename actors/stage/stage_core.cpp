@@ -145,7 +145,7 @@ std::shared_ptr<stage_work> stage_core::begin_backward(const planner::action& a)
   job->states = states_;
   const auto held = records_.find({a.minibatch, a.microbatch});
   job->record = held->second.record;
-  if (gives_early()) in_backward_.emplace(held->first, held->second.version);
+  if (gives_early() && !gives_behind()) in_backward_.emplace(held->first, held->second.version);
   if (planner::makes_weight_gradient(a.kind)) records_.erase(held);
   job->samples = job->record->id.samples;
   job->weights = run_->schedule.stashes_weights ? job->record->weights : versions_.at(a.version);
@@ -172,19 +172,28 @@ bool stage_core::gives_early() const {
   return run_->schedule.stages[static_cast<std::size_t>(place_.stage)].update_lag > 0;
 }
 
-std::optional<give_gradients> stage_core::give_after(const stage_work& job) {
-  if (job.what != stage_work::kind::backward || !gives_early()) return {};
-  in_backward_.erase({job.key.since_drain, job.key.microbatch});
+give_gradients stage_core::give_of(const stage_work& job) {
   return contribute(planner::update_of(run_->schedule, place_.stage, job.key.since_drain));
+}
+
+std::optional<give_gradients> stage_core::give_with(const stage_work& job) {
+  if (!gives_early() || !gives_behind()) return {};
+  return give_of(job);
+}
+
+std::optional<give_gradients> stage_core::give_after(const stage_work& job) {
+  if (job.what != stage_work::kind::backward || !gives_early() || gives_behind()) return {};
+  in_backward_.erase({job.key.since_drain, job.key.microbatch});
+  return give_of(job);
 }
 
 give_gradients stage_core::contribute(std::int64_t group) {
   gradient_share_msg share{.stretch = stretch_, .group = group, .replica = place_.replica};
   if (auto found = gradients_.extract(group)) {
     share.minibatches = 1;
-    share.gradients = std::move(*found.mapped());
+    share.gradients = std::move(found.mapped());
   } else {
-    share.gradients.resize(place_.layers->parameters().size());
+    share.gradients = std::make_shared<std::vector<tensor>>(place_.layers->parameters().size());
   }
   drop_versions();
   share.holds_from = holds_from();
@@ -232,6 +241,14 @@ std::int64_t stage_core::holds_from() const {
 
 // -- results ------------------------------------------------------------------------
 
+void require_finite_loss(const stage_place& place, const stage_work& job) {
+  if (job.what != stage_work::kind::forward || !place.is_last || !place.stops_on_nonfinite) return;
+  if (std::isfinite(job.metrics.loss_sum)) return;
+  throw error("[training] the loss is not finite (" + std::to_string(job.metrics.loss_sum) + "): " + name_of(place) +
+              ", minibatch " + std::to_string(job.key.minibatch) + ", micro-batch " +
+              std::to_string(job.key.microbatch) + ", weight version " + std::to_string(job.version));
+}
+
 void stage_core::finish(stage_work& job, worker_effects& out) const {
   if (job.what == stage_work::kind::backward || job.what == stage_work::kind::backward_input)
     finish_backward(job, out);
@@ -256,20 +273,12 @@ void stage_core::finish_forward(stage_work& job, worker_effects& out) const {
     out.emplace_back(send_activation{activation_of(job)});
     return;
   }
-  const bool trains = job.what == stage_work::kind::forward;
-  if (trains && place_.stops_on_nonfinite && !std::isfinite(job.metrics.loss_sum))
-    throw error("[training] the loss is not finite (" + std::to_string(job.metrics.loss_sum) + "): " + who_ +
-                ", minibatch " + std::to_string(job.key.minibatch) + ", micro-batch " +
-                std::to_string(job.key.microbatch) + ", weight version " + std::to_string(job.version));
   out.emplace_back(send_loss{{job.key, job.metrics}});
-  if (!trains) out.emplace_back(return_credit{{job.key}});
+  if (job.what == stage_work::kind::evaluate) out.emplace_back(return_credit{{job.key}});
 }
 
 void stage_core::finish_backward(stage_work& job, worker_effects& out) const {
-  if (place_.is_first) {
-    out.emplace_back(return_credit{{job.key}});
-    return;
-  }
+  if (place_.is_first) return; // nobody wants it
   gradient_msg m{for_stage(job.key, place_.stage - 1), job.version, {}};
   m.tensors = with_names(place_.layers->whole(), place_.layers->inputs(), std::move(job.outputs));
   out.emplace_back(send_gradient{std::move(m)});

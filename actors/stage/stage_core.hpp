@@ -10,9 +10,11 @@
 
 namespace penstock::actors {
 
+/// Of a job that is complete: throws penstock::error where a training loss must be finite and is not.
+void require_finite_loss(const stage_place& place, const stage_work& job);
+
 /// Owns one replica's BatchNorm statistics and the versions that its forwards captured. What it does next is its
-/// worker's to say. Throws penstock::error for messages that do not belong to this run, and for a loss that is not
-/// finite.
+/// worker's to say. Throws penstock::error for messages that do not belong to this run.
 class stage_core {
 public:
   /// `cursor` is the worker's, and outlives it.
@@ -36,14 +38,18 @@ public:
   std::shared_ptr<stage_work> begin_backward(const planner::action& a);
   /// Null where nothing is there to evaluate, or to evaluate with.
   std::shared_ptr<stage_work> next_evaluation();
-  /// Where updates lag: each backward is the only one here that adds to its update, and its gradients leave when it is
-  /// done, not at the update's place in the order.
+  /// Its updates are computed on its own stream alone, which keeps the order: gradients leave when the work that
+  /// completes them is handed over.
+  bool gives_behind() const { return place_.replicas == 1; }
+  /// Where updates lag: each backward is the only one here that adds to its update, and its gradients leave with it,
+  /// not at the update's place in the order.
   bool gives_early() const;
   /// True while a backward here adds, or has added, to that update: then its gradients leave by themselves.
   bool has_begun_group(std::int64_t group) const { return group < groups_begun_; }
-  /// The gradients of an update, which are complete.
+  /// The gradients of an update, which are complete, or will be when what is handed over is done.
   give_gradients contribute(std::int64_t group);
-  /// Those that a backward which is done leaves, where they leave early.
+  /// Those of a backward that was handed over just now, or is done, where they leave early and at that moment.
+  std::optional<give_gradients> give_with(const stage_work& job);
   std::optional<give_gradients> give_after(const stage_work& job);
   /// Versions that no later action looks up are let go; what a forward captured stays with its record.
   void drop_versions();
@@ -65,6 +71,7 @@ private:
   void check_key(const message_key& k) const;
   void restart(std::int64_t stretch, phase mode);
   void add_to_update(const planner::action& a, stage_work& job);
+  give_gradients give_of(const stage_work& job);
   void adopt(weights_msg m);
   void adopt_early();
   void finish_forward(stage_work& job, worker_effects& out) const;
@@ -91,12 +98,13 @@ private:
     std::int64_t version = 0;                  // captured, counted from the drain
   };
   std::map<key, in_flight> records_;
-  std::map<key, std::int64_t> in_backward_;      // versions that backwards handed over read, counted from the drain
-  std::int64_t groups_begun_ = 0;                // updates that a backward here adds to
-  std::map<std::int64_t, weights_ptr> versions_; // by version since the drain
-  std::int64_t first_version_ = 0;               // at the drain
-  std::vector<weights_msg> early_;               // of a stretch that has not begun here
-  std::map<std::int64_t, std::shared_ptr<std::vector<tensor>>> gradients_; // by update of the stretch
+  // Versions that backwards on another stream than the updates' read, counted from the drain.
+  std::map<key, std::int64_t> in_backward_;
+  std::int64_t groups_begun_ = 0;                   // updates that a backward here adds to
+  std::map<std::int64_t, weights_ptr> versions_;    // by version since the drain
+  std::int64_t first_version_ = 0;                  // at the drain
+  std::vector<weights_msg> early_;                  // of a stretch that has not begun here
+  std::map<std::int64_t, gradients_ptr> gradients_; // by update of the stretch
   std::shared_ptr<std::vector<tensor>> evaluation_states_;
 };
 

@@ -35,11 +35,11 @@ struct stage_work {
   std::vector<tensor> inputs; ///< activations, or output gradients
   tensor labels;
   std::shared_ptr<microbatch_record> record;
-  weights_ptr weights;                            ///< to read: of a backward and of an evaluation
-  bool lets_go_of_weights = false;                ///< the record need not keep them for the backward
-  std::shared_ptr<std::vector<tensor>> states;    ///< BatchNorm statistics
-  std::shared_ptr<std::vector<tensor>> gradients; ///< a backward, or its weights' part, adds to it
-  std::int64_t completes_group = -1;              ///< the update whose last gradients these are; its buckets may go
+  weights_ptr weights;                         ///< to read: of a backward and of an evaluation
+  bool lets_go_of_weights = false;             ///< the record need not keep them for the backward
+  std::shared_ptr<std::vector<tensor>> states; ///< BatchNorm statistics
+  gradients_ptr gradients;                     ///< a backward, or its weights' part, adds to it
+  std::int64_t completes_group = -1;           ///< the update whose last gradients these are; its buckets may go
 
   // results
   std::vector<tensor> outputs;

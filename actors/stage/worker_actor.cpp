@@ -16,6 +16,7 @@ namespace {
 /// What work on the stream needs of its replica; it may outlive the actor when a run fails.
 struct stream_side {
   context_ptr context;
+  stage_place place;
   stage_unit* unit = nullptr;
   replica_unit* own = nullptr;
   stage_tracer trace;
@@ -104,6 +105,7 @@ private:
     h.buckets = std::move(buckets);
     h.on_stream = std::make_shared<stream_side>();
     h.on_stream->context = context_;
+    h.on_stream->place = place;
     h.on_stream->unit = h.unit;
     h.on_stream->own = h.own;
     h.on_stream->trace = h.trace;
@@ -145,11 +147,15 @@ private:
     context_->minibatch = e.job->what == stage_work::kind::evaluate ? -1 : e.job->key.minibatch;
     const auto address = caf::actor_cast<worker_actor>(self_);
     auto layer_done = e.job->completes_group >= 0 ? bucket_sender(h, *e.job) : std::function<void(int)>();
-    h.own->work->post([on_stream = h.on_stream, raw = e.job.get(),
-                       done = std::move(layer_done)](backend& ops) { on_stream->compute(ops, *raw, done); },
-                      [job = e.job, address](std::exception_ptr failure) {
-                        caf::anon_send(address, computed_msg{job, std::move(failure)});
-                      });
+    work_line::post(
+        *h.own->work, h.own->line,
+        [on_stream = h.on_stream, raw = e.job.get(), done = std::move(layer_done)](backend& ops) {
+          on_stream->compute(ops, *raw, done);
+        },
+        [on_stream = h.on_stream, raw = e.job.get()] { require_finite_loss(on_stream->place, *raw); },
+        [job = e.job, address](std::exception_ptr failure) {
+          caf::anon_send(address, computed_msg{job, std::move(failure)});
+        });
   }
   void carry_out(send_activation& e) {
     auto& h = at(e.message.key.stage - 1);

@@ -96,11 +96,8 @@ void worker_core::pump(worker_effects& out) {
 }
 
 void worker_core::pump_training(worker_effects& out) {
-  while (computing_ < computed_ahead) {
-    const auto a = cursor_.next(*this);
-    if (!a) break;
-    // A gradient may leave only when the work that adds to it is done. Where updates lag it leaves with that work.
-    if (a->kind == planner::action_kind::update && computing_ > 0 && !stage(a->stage).gives_early()) return;
+  while (const auto a = cursor_.next(*this)) {
+    if (!may_begin_now(*a)) return;
     cursor_.begin(*a);
     begin(*a, out);
     mine(a->stage).drop_versions();
@@ -110,14 +107,27 @@ void worker_core::pump_training(worker_effects& out) {
   out.emplace_back(part_is_done{});
 }
 
+// An update is no work of this worker's. A gradient may leave only when the work that adds to it is done, but where
+// that does not matter: the update goes onto the same stream, or lags and has gone with its backward.
+bool worker_core::may_begin_now(const planner::action& a) const {
+  if (a.kind != planner::action_kind::update) return computing_ < computed_ahead;
+  const auto& of = stage(a.stage);
+  return computing_ == 0 || of.gives_behind() || (of.gives_early() && computing_ < computed_ahead);
+}
+
 void worker_core::begin(const planner::action& a, worker_effects& out) {
   auto& of = mine(a.stage);
-  if (a.kind == planner::action_kind::forward)
+  if (a.kind == planner::action_kind::forward) {
     hand_over(of.begin_forward(a), out);
-  else if (a.kind != planner::action_kind::update)
-    hand_over(of.begin_backward(a), out);
-  else if (!of.gives_early() || !of.has_begun_group(a.minibatch))
+  } else if (a.kind != planner::action_kind::update) {
+    auto job = of.begin_backward(a);
+    hand_over(job, out);
+    if (auto share = of.give_with(*job)) out.emplace_back(std::move(*share));
+    // The cursor's credit is back as well; what is admitted for it arrives while the stream is busy.
+    if (of.place().is_first && planner::ends_flight(a.kind)) out.emplace_back(return_credit{{job->key}});
+  } else if (!of.gives_early() || !of.has_begun_group(a.minibatch)) {
     out.emplace_back(of.contribute(a.minibatch));
+  }
 }
 
 void worker_core::hand_over(std::shared_ptr<stage_work> job, worker_effects& out) {

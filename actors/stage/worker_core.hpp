@@ -12,7 +12,7 @@ struct begin_evaluation_msg {
 };
 
 /// One order of actions over all of a worker's stages, each of which keeps what is its own. Throws penstock::error for
-/// messages that do not belong to this run, and for a loss that is not finite.
+/// messages that do not belong to this run.
 class worker_core final : public planner::readiness {
 public:
   /// `states`: BatchNorm statistics by the place's stages.
@@ -53,6 +53,7 @@ private:
   void restart(bool evaluates);
   void pump(worker_effects& out);
   void pump_training(worker_effects& out);
+  bool may_begin_now(const planner::action& a) const;
   void pump_evaluation(worker_effects& out);
   void begin(const planner::action& a, worker_effects& out);
   void hand_over(std::shared_ptr<stage_work> job, worker_effects& out);

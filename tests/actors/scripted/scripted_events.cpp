@@ -5,12 +5,23 @@
 
 namespace penstock::testing {
 
-void scripted_events::post(int rank, const std::string& name, scripted_event e, bool is_bag) {
+scripted_events::queue& scripted_events::at(int rank, const std::string& name) {
   auto& q = queues_[std::to_string(rank) + "/" + name];
   q.rank = rank;
+  return q;
+}
+
+void scripted_events::post(int rank, const std::string& name, scripted_event e, bool is_bag) {
+  auto& q = at(rank, name);
   q.is_bag = is_bag;
   e.age = ++posted_;
   q.events.push_back(std::move(e));
+}
+
+void scripted_events::post_before_last(int rank, const std::string& name, scripted_event e) {
+  auto& events = at(rank, name).events;
+  e.age = ++posted_;
+  events.insert(events.end() - (events.empty() ? 0 : 1), std::move(e));
 }
 
 std::ptrdiff_t scripted_events::choose_from(const queue& q) {

@@ -22,6 +22,8 @@ public:
 
   /// To the end of a queue of a rank; a bag gives its events in any order.
   void post(int rank, const std::string& queue, scripted_event e, bool is_bag = false);
+  /// Ahead of its last event.
+  void post_before_last(int rank, const std::string& queue, scripted_event e);
   /// Nothing of that rank happens any more.
   void lose(int rank) { lost_[rank] = true; }
   bool is_lost(int rank) const { return lost_.contains(rank); }
@@ -34,6 +36,7 @@ private:
     bool is_bag = false;
     std::deque<scripted_event> events;
   };
+  queue& at(int rank, const std::string& name);
   std::ptrdiff_t choose_from(const queue& q);
 
   script& choices_;

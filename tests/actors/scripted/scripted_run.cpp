@@ -1,4 +1,5 @@
-// Mailboxes are queues, streams are queues, the network is a bag; the script says which gives its next event.
+// Mailboxes are queues, streams are queues and so are their completions, the network is a bag; the script says which
+// gives its next event.
 #include "tests/actors/scripted/scripted_run.hpp"
 
 #include "actors/policy/settle_plan.hpp"
@@ -104,6 +105,14 @@ private:
     return "worker " + std::to_string(stage % positions()) + "." + std::to_string(replica);
   }
 
+  std::string stream_of(int stage, int replica) const { return "stream of " + worker_name(stage, replica); }
+
+  // What a stream is done with it says in order, but perhaps when it is far ahead.
+  void complete(site& s, int stage, int replica, const std::string& to, event e) {
+    post(s.rank(), "completions of " + worker_name(stage, replica),
+         {"done: " + e.what, [this, &s, to, e] { post(s.rank(), to, e); }});
+  }
+
   template <class Message>
   void to_replica(int from, int stage, int replica, std::int64_t stretch, const std::string& what, Message m,
                   bool may_overtake) {
@@ -132,11 +141,11 @@ private:
       auto layer_done = job->completes_group < 0 ? std::function<void(int)>() : bucket_sender(s, *job, stage, replica);
       compute_job(*s.ops[stage], *s.parts, unit, unit.replicas[static_cast<std::size_t>(replica)], *job, layer_done);
       job->drop_inputs();
-      post(s.rank(), worker_name(stage, replica),
-           {"completion to " + worker_name(stage, replica),
-            [this, &s, stage, replica, job] { carry_out(s, replica, s.worker(stage, replica).completed(*job)); }});
+      complete(s, stage, replica, worker_name(stage, replica),
+               {"completion to " + worker_name(stage, replica),
+                [this, &s, stage, replica, job] { carry_out(s, replica, s.worker(stage, replica).completed(*job)); }});
     };
-    post(s.rank(), "stream of " + worker_name(stage, replica),
+    post(s.rank(), stream_of(stage, replica),
          {std::array{"forward ", "backward ", "backward_input ", "backward_weight ",
                      "evaluation "}[static_cast<std::size_t>(e.job->what)] +
               std::to_string(e.job->key.minibatch) + "." + std::to_string(e.job->key.microbatch) + " of stage " +
@@ -189,9 +198,17 @@ private:
          {what + " to optimizer " + std::to_string(stage),
           [this, &s, stage, m] { carry_out(s, stage, s.optimizers.at(stage)->on(m)); }});
   }
-  void on_update_stream(site& s, int stage, const std::string& what, std::function<void()> work) {
-    const auto first = s.unit(stage).local.front();
-    post(s.rank(), "stream of " + worker_name(stage, first), {what + " of stage " + std::to_string(stage), work});
+  void on_update_stream(site& s, int stage, const std::string& what, std::function<void()> work,
+                        bool jumps_the_queue = false) {
+    const auto queue = stream_of(stage, s.unit(stage).local.front());
+    event e{what + " of stage " + std::to_string(stage), std::move(work)};
+    if (jumps_the_queue)
+      events_.post_before_last(s.rank(), queue, std::move(e));
+    else
+      post(s.rank(), queue, std::move(e));
+  }
+  void complete_update(site& s, int stage, event e) {
+    complete(s, stage, s.unit(stage).local.front(), "optimizer " + std::to_string(stage), std::move(e));
   }
 
   void carry_out(site& s, int stage, optimizer_effects effects) {
@@ -199,9 +216,11 @@ private:
       std::visit([&](auto& one) { carry_out_one(s, stage, one); }, e);
   }
   void carry_out_one(site& s, int stage, sum_replicas& e) {
-    on_update_stream(s, stage, "sum", [this, &s, stage, e]() mutable {
-      reduced_msg m{e.stretch, e.group, 0, 0, sum_gradients(*s.ops[stage], std::move(e.gradients))};
-      to_optimizer(s, stage, "sum", std::move(m));
+    on_update_stream(s, stage, "sum", [&s, stage, e] {
+      std::vector<std::vector<tensor>> all;
+      for (const auto& r : e.gradients)
+        all.push_back(std::move(*r));
+      *e.sum = sum_gradients(*s.ops[stage], std::move(all));
     });
   }
   void carry_out_one(site& s, int stage, reduce_bucket& e) {
@@ -226,9 +245,10 @@ private:
   }
   void carry_out_one(site& s, int stage, const compute_squares& e) {
     on_update_stream(s, stage, "norm", [this, &s, stage, job = e.job] {
-      job->squares = gradient_squares(*s.ops[stage], job->gradients);
-      post(s.rank(), "optimizer " + std::to_string(stage),
-           {"squares", [this, &s, stage, job] { carry_out(s, stage, s.optimizers.at(stage)->squared(*job)); }});
+      job->squares = gradient_squares(*s.ops[stage], *job->gradients);
+      complete_update(s, stage, {"squares", [this, &s, stage, job] {
+                                   carry_out(s, stage, s.optimizers.at(stage)->squared(*job));
+                                 }});
     });
   }
   void carry_out_one(site& s, int, const send_norm& e) {
@@ -237,17 +257,22 @@ private:
          {"norm", [this, &first, m = e.message] { carry_out(first, first.coordinator->on(m)); }});
   }
   void carry_out_one(site& s, int stage, const compute_update_of& e) {
-    on_update_stream(s, stage, "update " + std::to_string(e.job->group), [this, &s, stage, job = e.job] {
-      auto& unit = s.unit(stage);
-      compute_update(*s.ops[stage], *s.parts, unit, case_.plan.options, job->order, job->gradients, *job->owned,
-                     job->in_place);
-      job->gradients.clear();
-      for (const int r : unit.local)
-        to_replica(s.rank(), stage, r, job->stretch, "weights",
-                   weights_msg{job->stretch, stage, job->group + 1, job->owned->newest}, false);
-      post(s.rank(), "optimizer " + std::to_string(stage),
-           {"update done", [this, &s, stage, job] { carry_out(s, stage, s.optimizers.at(stage)->updated(*job)); }});
-    });
+    const weights_msg made{e.job->stretch, stage, e.job->group + 1, e.job->made};
+    const auto& local = s.unit(stage).local;
+    const auto work = [this, &s, stage, made, &local, job = e.job] {
+      compute_update(*s.ops[stage], *s.parts, s.unit(stage), case_.plan.options, job->order, *job->gradients,
+                     *job->owned, job->in_place, job->made);
+      job->gradients.reset();
+      for (std::size_t r = 1; r < local.size(); ++r)
+        complete(s, stage, local.front(), worker_name(stage, local[r]),
+                 {"weights for stage " + std::to_string(stage) + " to " + worker_name(stage, local[r]),
+                  [this, &s, stage, r = local[r], made] { carry_out(s, r, s.worker(stage, r).on(made)); }});
+      complete_update(s, stage, {"update done", [this, &s, stage, job] {
+                                   carry_out(s, stage, s.optimizers.at(stage)->updated(*job));
+                                 }});
+    };
+    on_update_stream(s, stage, "update " + std::to_string(e.job->group), work, case_.updates_jump_the_queue);
+    to_replica(s.rank(), stage, local.front(), made.stretch, "weights", made, false);
   }
   void carry_out_one(site& s, int, const updates_are_done&) { part_done(s); }
 

@@ -21,6 +21,8 @@ struct scripted_case {
   int lost_after = -1;           ///< events after which the last rank is lost; -1: never
   /// What the cores are told instead of the plan's schedule, to see that a wrong one is caught.
   std::function<void(planner::schedule&)> mutate{};
+  /// Likewise: an update goes onto its stream ahead of what was posted last.
+  bool updates_jump_the_queue = false;
 };
 
 struct scripted_outcome {

@@ -263,6 +263,15 @@ TEST_F(ScriptedMutation, OfTheDealingIsCaught) {
   EXPECT_NE(fault_of(c), "");
 }
 
+TEST_F(ScriptedMutation, OfAnUpdatesPlaceOnItsStreamIsCaught) {
+  for (const auto* schedule : {"pipedream", "gpipe", "zb-h1", "2bw"}) {
+    auto c = of(schedule, {1, 1});
+    EXPECT_EQ(fault_of(c), "") << schedule;
+    c.updates_jump_the_queue = true;
+    EXPECT_NE(fault_of(c), "") << schedule;
+  }
+}
+
 TEST(Script, ShrinksToTheChoicesThatMatter) {
   std::vector<std::uint32_t> failing(100, 3);
   const auto fails = [](const std::vector<std::uint32_t>& c) { return c.size() > 40 && c[40] == 3 && c[7] == 3; };
