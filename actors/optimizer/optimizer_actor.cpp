@@ -106,16 +106,11 @@ void optimizer_shell::start(caf::event_based_actor* self, context_ptr context, i
 }
 
 void optimizer_shell::carry_out_one(sum_replicas& e) {
-  post(
-      [sum = std::move(e.sum), replicas = std::move(e.gradients)](backend& ops) {
-        std::vector<std::vector<tensor>> all;
-        for (const auto& r : replicas)
-          all.push_back(std::move(*r));
-        *sum = sum_gradients(ops, std::move(all));
-      },
-      [to = address()](std::exception_ptr failure) {
-        if (failure) caf::anon_send(to, summed_msg{nullptr, 0, std::move(failure)});
-      });
+  post([sum = std::move(e.sum),
+        replicas = std::move(e.gradients)](backend& ops) { *sum = sum_gradients(ops, replicas); },
+       [to = address()](std::exception_ptr failure) {
+         if (failure) caf::anon_send(to, summed_msg{nullptr, 0, std::move(failure)});
+       });
 }
 
 void optimizer_shell::carry_out_one(const reduce_bucket& e) {

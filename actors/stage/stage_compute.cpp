@@ -158,6 +158,13 @@ std::vector<tensor> sum_gradients(backend& ops, std::vector<std::vector<tensor>>
   return sum;
 }
 
+std::vector<tensor> sum_gradients(backend& ops, std::span<const gradients_ptr> replicas) {
+  std::vector<std::vector<tensor>> all;
+  for (const auto& r : replicas)
+    all.push_back(std::move(*r));
+  return sum_gradients(ops, std::move(all));
+}
+
 std::vector<double> gradient_squares(backend& ops, std::span<const tensor> gradients) {
   std::vector<double> squares;
   for (const auto& g : gradients)

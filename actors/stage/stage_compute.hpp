@@ -41,6 +41,8 @@ stage_forward compute_evaluation(backend& ops, const pipeline& p, const stage_un
 
 /// Adds the replicas' gradients into the first that has any, in replica order.
 std::vector<tensor> sum_gradients(backend& ops, std::vector<std::vector<tensor>> replicas);
+/// The same; they are taken out of there.
+std::vector<tensor> sum_gradients(backend& ops, std::span<const gradients_ptr> replicas);
 
 /// Squares of each parameter's gradient, in parameter order; "none" counts 0.
 std::vector<double> gradient_squares(backend& ops, std::span<const tensor> gradients);

@@ -88,6 +88,23 @@ void resize_plane(const std::uint8_t* plane, std::int64_t row_stride, std::int64
   }
 }
 
+// One channel of an image that keeps its size: what the filter would make of it, without one.
+void copy_plane(const std::uint8_t* plane, const pixel_view& image, const placement& where, std::int64_t size,
+                float* output) {
+  const auto first = std::clamp(where.shift_right - where.left, std::int64_t{0}, size);
+  const auto last = std::clamp(image.width + std::min(where.shift_right, std::int64_t{0}) - where.left, first, size);
+  for (std::int64_t o = 0; o < size; ++o, output += size) {
+    const auto row = where.top + o;
+    const auto y = row - where.shift_down;
+    std::fill(output, output + size, 0.0F);
+    if (row >= image.height || y < 0 || y >= image.height) continue;
+    const auto origin = y * image.width + where.left - where.shift_right;
+    for (std::int64_t x = first; x < last; ++x)
+      output[x] = static_cast<float>(plane[(origin + x) * image.pixel_stride]);
+    if (where.flip) std::reverse(output, output + size);
+  }
+}
+
 } // namespace
 
 image_transform::image_transform(std::int64_t source_channels, std::int64_t channels, std::int64_t size,
@@ -114,14 +131,23 @@ image_transform::image_transform(std::int64_t source_channels, std::int64_t chan
 }
 
 void image_transform::apply(const pixel_view& image, const placement& where, float* output) const {
-  const auto rows = make_axis(image.height, where.height, where.top, size_, where.shift_down);
-  auto columns = make_axis(image.width, where.width, where.left, size_, where.shift_right);
-  if (where.flip) std::reverse(columns.positions.begin(), columns.positions.end());
+  const bool keeps_its_size = where.height == image.height && where.width == image.width;
+  axis rows;
+  axis columns;
+  if (!keeps_its_size) {
+    rows = make_axis(image.height, where.height, where.top, size_, where.shift_down);
+    columns = make_axis(image.width, where.width, where.left, size_, where.shift_right);
+    if (where.flip) std::reverse(columns.positions.begin(), columns.positions.end());
+  }
   const auto row_stride = image.width * image.pixel_stride;
   const auto area = size_ * size_;
   std::vector<float> scratch;
   const auto resize = [&](std::int64_t c, float* to) {
-    resize_plane(image.data + c * image.channel_stride, row_stride, image.pixel_stride, rows, columns, scratch, to);
+    const auto* plane = image.data + c * image.channel_stride;
+    if (keeps_its_size)
+      copy_plane(plane, image, where, size_, to);
+    else
+      resize_plane(plane, row_stride, image.pixel_stride, rows, columns, scratch, to);
   };
   if (source_channels_ == 3 && channels_ == 1) {
     std::vector<float> plane(static_cast<std::size_t>(area));

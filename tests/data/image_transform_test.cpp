@@ -77,6 +77,26 @@ TEST(ImageTransform, ShiftsInBlackFromOutside) {
   EXPECT_THAT(shown(grey(pixels, 2, 2), 2, {2, 2, 0, 0, 5, 5}), Pointwise(FloatNear(1e-4F), {0, 0, 0, 0}));
 }
 
+TEST(ImageTransform, ShowsAnyPartOfAnImageOfItsOwnSize) {
+  std::vector<std::uint8_t> pixels;
+  for (std::uint8_t i = 1; i <= 20; ++i)
+    pixels.push_back(i);
+  const auto pixel = [&](std::int64_t row, std::int64_t column, const placement& p) {
+    const auto y = row - p.shift_down;
+    const auto x = column - p.shift_right;
+    const bool is_there = row < 4 && column < 5 && y >= 0 && y < 4 && x >= 0 && x < 5;
+    return is_there ? static_cast<float>(pixels[static_cast<std::size_t>(y * 5 + x)]) : 0.0F;
+  };
+  for (std::int64_t variant = 0; variant < 2 * 3 * 3 * 5 * 5; ++variant) {
+    const placement p{4, 5, variant / 2 % 3, variant / 6 % 3, variant / 18 % 5 - 2, variant / 90 - 2, variant % 2 == 1};
+    std::vector<float> wanted;
+    for (std::int64_t y = 0; y < 3; ++y)
+      for (std::int64_t x = 0; x < 3; ++x)
+        wanted.push_back(pixel(p.top + y, p.left + (p.flip ? 2 - x : x), p));
+    EXPECT_EQ(shown(grey(pixels, 4, 5), 3, p), wanted) << "variant " << variant;
+  }
+}
+
 TEST(ImageTransform, NormalisesEachChannelOfPlanarAndInterleavedPixels) {
   const std::vector<std::uint8_t> planar{255, 0, 51};
   const image_transform transform(3, 3, 1, {{0.5F, 0.25F, 0.2F}, {0.5F, 0.25F, 0.1F}});

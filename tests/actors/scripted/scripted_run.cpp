@@ -70,15 +70,6 @@ private:
     post(to, "from " + std::to_string(from), {"message: " + e.what, pass}, true);
   }
 
-  void open_gate(site& s, std::int64_t stretch) {
-    s.open = stretch;
-    for (auto& [of, pass] : std::exchange(s.held, {}))
-      if (of == stretch)
-        pass();
-      else
-        s.held.emplace_back(of, pass);
-  }
-
   bool happen() {
     const auto now = static_cast<int>(outcome_.events);
     if (now == case_.lost_after) lose_a_rank();
@@ -216,12 +207,7 @@ private:
       std::visit([&](auto& one) { carry_out_one(s, stage, one); }, e);
   }
   void carry_out_one(site& s, int stage, sum_replicas& e) {
-    on_update_stream(s, stage, "sum", [&s, stage, e] {
-      std::vector<std::vector<tensor>> all;
-      for (const auto& r : e.gradients)
-        all.push_back(std::move(*r));
-      *e.sum = sum_gradients(*s.ops[stage], std::move(all));
-    });
+    on_update_stream(s, stage, "sum", [&s, stage, e] { *e.sum = sum_gradients(*s.ops[stage], e.gradients); });
   }
   void carry_out_one(site& s, int stage, reduce_bucket& e) {
     const std::array<std::int64_t, 4> key{stage, e.stretch, e.group, static_cast<std::int64_t>(e.bucket)};
@@ -339,7 +325,7 @@ private:
   }
   void carry_out_one(site& s, const begin_training_here& e) {
     to_all_parts(s, begin_training_msg{e.run});
-    open_gate(s, e.run->number);
+    s.open_gate(e.run->number);
     to_source(s, "begin", [this, &s, run = e.run](source_core& c) {
       s.loader = training_loader_;
       return c.on(begin_training_msg{run});
@@ -361,7 +347,7 @@ private:
     if (s.metrics)
       post(s.rank(), "metrics",
            {"evaluate", [this, &s, m = count_evaluation_msg{e.stretch, batches}] { carry_out(s, s.metrics->on(m)); }});
-    open_gate(s, e.stretch);
+    s.open_gate(e.stretch);
     to_source(s, "evaluate",
               [this, &s, loader,
                m = admit_evaluation_msg{e.stretch, batches, case_.plan.dealing.source_credit()}](source_core& c) {
@@ -474,12 +460,8 @@ private:
 
   std::string waits() const {
     std::string text;
-    for (const auto& s : sites_) {
-      for (const auto& [at, core] : s->workers)
-        text += core->describe_wait() + "; ";
-      for (const auto& [stage, core] : s->optimizers)
-        text += core->describe() + "; ";
-    }
+    for (const auto& s : sites_)
+      text += s->waits();
     return text;
   }
 

@@ -6,6 +6,7 @@
 #include "kernels/reference/reference_backend.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace penstock::testing {
 
@@ -50,6 +51,24 @@ void scripted_site::open_workers(const scripted_case& what) {
       workers[{position, r}] = std::make_unique<worker_core>(
           place_of(*parts, {position, r}, what.plan.options, what.plan.dealing.source_credit()), std::move(states));
     }
+}
+
+void scripted_site::open_gate(std::int64_t stretch) {
+  open = stretch;
+  for (auto& [of, pass] : std::exchange(held, {}))
+    if (of == stretch)
+      pass();
+    else
+      held.emplace_back(of, pass);
+}
+
+std::string scripted_site::waits() const {
+  std::string text;
+  for (const auto& [at, core] : workers)
+    text += core->describe_wait() + "; ";
+  for (const auto& [stage, core] : optimizers)
+    text += core->describe() + "; ";
+  return text;
 }
 
 // In replica order, as the transport sums.

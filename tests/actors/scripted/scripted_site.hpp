@@ -21,6 +21,11 @@ struct scripted_site {
   actors::stage_unit& unit(int stage) const { return parts->stages[static_cast<std::size_t>(stage)]; }
   actors::worker_core& worker(int stage, int replica) { return *workers.at({stage % parts->positions(), replica}); }
 
+  /// Messages of that stretch may pass from now on.
+  void open_gate(std::int64_t stretch);
+  /// What its parts wait for.
+  std::string waits() const;
+
   /// Of what each rank brings, in replica order, as the transport sums.
   actors::reduced_msg sum_of(int stage, const std::map<int, actors::reduce_bucket>& bucket_of);
 
