@@ -18,6 +18,10 @@ format_ptr layer::parameter_format(backend&, std::size_t, std::span<const tensor
   return nullptr;
 }
 
+layer_ptr layer::try_fuse(const layer&) const {
+  return nullptr;
+}
+
 backward_input_result layer::backward_input(run_context& context, std::span<tensor> output_gradients,
                                             std::span<const tensor> weights, std::span<const tensor> saved) const {
   auto whole = backward(context, output_gradients, weights, saved);

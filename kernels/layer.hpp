@@ -50,7 +50,6 @@ struct run_context {
   random_key random;
   std::span<tensor> state;               ///< plain, in the order of states(); written only when update_state
   bool update_state = true;              ///< false when recomputing
-  bool fused_relu = false;               ///< the ReLU that follows is part of this call (can_fuse_relu said so)
   std::vector<bool> need_input_gradient; ///< backward: which input gradients are wanted
   bool need_weight_gradient = true;
 };
@@ -71,6 +70,9 @@ struct backward_input_result {
   std::vector<tensor> kept;            ///< what backward_weight needs
 };
 
+class layer;
+using layer_ptr = std::shared_ptr<const layer>;
+
 /// Stateless; shared by every replica and thread. Gradients of activations are assigned, never added: who needs a sum
 /// adds. Rank-4 f32 tensors come and go in the backend's activation format; `ops.to_plain` gives row-major bytes.
 class layer {
@@ -84,10 +86,10 @@ public:
   virtual std::vector<state_spec> states(std::span<const tensor_spec> inputs) const;
   /// In which format the backend keeps a parameter (and its gradient and optimizer state); null for plain.
   virtual format_ptr parameter_format(backend& ops, std::size_t parameter, std::span<const tensor_spec> inputs) const;
-  /// True when a ReLU after this layer can be computed within it, with the same bits.
-  virtual bool can_fuse_relu() const { return false; }
-  /// True for a layer that is just ReLU, which its predecessor may absorb.
-  virtual bool is_relu() const { return false; }
+  /// A layer that computes this one and then `next` with the same bits in one go, or null. `next` has this one's only
+  /// output as its only input, nobody else reads that, and it has neither parameters nor states. The fused layer has
+  /// this one's inputs, name, parameters (in the same formats), states and random numbers, and the outputs of `next`.
+  virtual layer_ptr try_fuse(const layer& next) const;
 
   /// `inputs` may be consumed (moved from): the caller passes the last handle where nobody else needs the value, so
   /// that an in-place operation sees a unique tensor.
@@ -116,6 +118,5 @@ public:
   /// Floating-point operations of the forward pass (a multiply-add counts 2), for reports; 0 where negligible.
   virtual double forward_flops(std::span<const tensor_spec> inputs) const;
 };
-using layer_ptr = std::shared_ptr<const layer>;
 
 } // namespace penstock

@@ -33,15 +33,14 @@ tensor unshared(backend& ops, tensor gradient) {
   return copy;
 }
 
-void require_finite_results(backend& ops, const segment_call& call, const model_layer& layer, const std::string& what,
-                            std::span<const tensor> results) {
-  if (!call.require_finite || layer.op->keeps_finite()) return;
+void require_finite_results(backend& ops, const segment_call& call, const std::string& name, const layer& op,
+                            const std::string& what, std::span<const tensor> results) {
+  if (!call.require_finite || op.keeps_finite()) return;
   const auto where =
       call.mode == phase::training ? " in minibatch " + std::to_string(call.minibatch) : " in an evaluation";
   for (const auto& t : results)
     if (!is_finite(t))
-      require_finite(ops.to_plain(t),
-                     "[layer] " + what + " of " + layer.name + " (" + std::string(layer.op->kind()) + ")" + where);
+      require_finite(ops.to_plain(t), "[layer] " + what + " of " + name + " (" + std::string(op.kind()) + ")" + where);
 }
 
 } // namespace
@@ -77,6 +76,8 @@ segment::segment(std::shared_ptr<const model> m, int first, int last)
 
 void segment::add_names(int layer) {
   layer_call s;
+  s.op = model_->layers()[static_cast<std::size_t>(layer)].op;
+  s.last = layer;
   s.first_parameter = parameters_.size();
   s.first_state = states_.size();
   std::size_t index = 0;
@@ -89,24 +90,35 @@ void segment::add_names(int layer) {
   calls_.push_back(s);
 }
 
-// A ReLU is computed within its producer when it is the only reader of it; both must lie in this range, so a cut
-// between them undoes the fusion, which changes no bit (DESIGN section 3).
+// A layer is computed within its producer when it is the only reader of that, reads nothing else and the producer can.
+// All must lie in this range, so a cut between them undoes the fusion, which changes no bit (DESIGN section 3).
 void segment::fuse() {
   for (int l = first_; l < last_; ++l) {
-    const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
-    if (!layer.op->can_fuse_relu() || layer.outputs.size() != 1) continue;
-    const auto& produced = model_->value(layer.outputs.front());
-    if (produced.consumers.size() != 1 || layer.outputs.front() == model_->output()) continue;
-    const int reader = produced.consumers.front();
-    if (reader >= last_ || !model_->layers()[static_cast<std::size_t>(reader)].op->is_relu()) continue;
-    calls_[static_cast<std::size_t>(l - first_)].fused_relu = reader;
-    calls_[static_cast<std::size_t>(reader - first_)].absorbed = true;
+    auto& call = calls_[static_cast<std::size_t>(l - first_)];
+    if (call.absorbed) continue;
+    for (int reader = only_reader(call.last); reader >= 0; reader = only_reader(call.last)) {
+      layer_ptr fused = call.op->try_fuse(*model_->layers()[static_cast<std::size_t>(reader)].op);
+      if (fused == nullptr) break;
+      call.op = std::move(fused);
+      call.last = reader;
+      calls_[static_cast<std::size_t>(reader - first_)].absorbed = true;
+    }
   }
 }
 
+// The layer of this range that alone reads what that one makes, and is nothing but a function of it; -1: none.
+int segment::only_reader(int layer) const {
+  const auto& outputs = model_->layers()[static_cast<std::size_t>(layer)].outputs;
+  if (outputs.size() != 1 || outputs.front() == model_->output()) return -1;
+  const auto& readers = model_->value(outputs.front()).consumers;
+  if (readers.size() != 1 || readers.front() >= last_) return -1;
+  const auto& reader = call_of(readers.front());
+  const bool alone = model_->layers()[static_cast<std::size_t>(readers.front())].inputs.size() == 1;
+  return alone && reader.parameter_count == 0 && reader.state_count == 0 ? readers.front() : -1;
+}
+
 const std::vector<value_id>& segment::results_of(int layer) const {
-  const int relu = calls_[static_cast<std::size_t>(layer - first_)].fused_relu;
-  return model_->layers()[static_cast<std::size_t>(relu >= 0 ? relu : layer)].outputs;
+  return model_->layers()[static_cast<std::size_t>(call_of(layer).last)].outputs;
 }
 
 std::vector<format_ptr> segment::parameter_formats(backend& ops) const {
@@ -139,7 +151,6 @@ run_context segment::context_for(backend& ops, const segment_call& call, int lay
                      .random = {call.seed, name_hash(name), call.minibatch, call.microbatch},
                      .state = states.empty() ? states : states.subspan(s.first_state, s.state_count),
                      .update_state = call.update_state,
-                     .fused_relu = s.fused_relu >= 0,
                      .need_input_gradient = {},
                      .need_weight_gradient = s.parameter_count > 0};
 }
@@ -168,10 +179,10 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
         arguments.push_back(v);
     }
     auto context = context_for(ops, call, l, states);
-    auto result = layer.op->forward(context, arguments, weights.subspan(s.first_parameter, s.parameter_count));
+    auto result = s.op->forward(context, arguments, weights.subspan(s.first_parameter, s.parameter_count));
     const auto& ids = results_of(l);
     check(result.outputs.size() == ids.size(), "a layer returned another number of outputs than it inferred");
-    require_finite_results(ops, call, layer, "the output", result.outputs);
+    require_finite_results(ops, call, layer.name, *s.op, "the output", result.outputs);
     if (call.observe)
       call.observe({.layer = l,
                     .pass = layer_pass::forward,
@@ -238,7 +249,7 @@ std::vector<tensor> segment::walk_back(backend& ops, const segment_call& call, l
     auto& saved = activations.saved[static_cast<std::size_t>(l - first_)];
     auto dx = run(l, context, dy, saved);
     saved.clear(); // free activations as soon as they are used
-    require_finite_results(ops, call, layer, "an input gradient", dx);
+    require_finite_results(ops, call, layer.name, *s.op, "an input gradient", dx);
     for (std::size_t i = 0; i < layer.inputs.size(); ++i)
       if (context.need_input_gradient[i] && dx.at(i)) add(layer.inputs[i], std::move(dx[i]));
     if (call.observe) call.observe({.layer = l, .pass = pass, .seconds = watch.seconds()});
@@ -268,8 +279,7 @@ std::vector<tensor> segment::backward(backend& ops, const segment_call& call, st
         "segment::backward with another number of tensors");
   const auto run = [&](int l, run_context& context, std::vector<tensor>& dy, std::span<const tensor> saved) {
     const auto& s = call_of(l);
-    const auto& op = *model_->layers()[static_cast<std::size_t>(l)].op;
-    auto result = op.backward(context, dy, weights.subspan(s.first_parameter, s.parameter_count), saved);
+    auto result = s.op->backward(context, dy, weights.subspan(s.first_parameter, s.parameter_count), saved);
     add_gradients(ops, l, std::move(result.weight_gradients), gradients);
     return std::move(result.input_gradients);
   };
@@ -283,8 +293,7 @@ std::vector<tensor> segment::backward_input(backend& ops, const segment_call& ca
   work.layers.clear();
   const auto run = [&](int l, run_context& context, std::vector<tensor>& dy, std::span<const tensor> saved) {
     const auto& s = call_of(l);
-    const auto& op = *model_->layers()[static_cast<std::size_t>(l)].op;
-    auto result = op.backward_input(context, dy, weights.subspan(s.first_parameter, s.parameter_count), saved);
+    auto result = s.op->backward_input(context, dy, weights.subspan(s.first_parameter, s.parameter_count), saved);
     if (s.parameter_count > 0) work.layers.push_back({l, std::move(result.kept)});
     return std::move(result.input_gradients);
   };
@@ -298,9 +307,8 @@ void segment::backward_weight(backend& ops, const segment_call& call, std::span<
   for (auto& [l, kept] : work.layers) {
     const stopwatch watch;
     const auto& s = call_of(l);
-    const auto& op = *model_->layers()[static_cast<std::size_t>(l)].op;
     auto context = context_for(ops, call, l, {});
-    auto found = op.backward_weight(context, weights.subspan(s.first_parameter, s.parameter_count), kept);
+    auto found = s.op->backward_weight(context, weights.subspan(s.first_parameter, s.parameter_count), kept);
     kept.clear(); // free what was kept as soon as it is used
     add_gradients(ops, l, std::move(found), gradients);
     if (call.observe) call.observe({.layer = l, .pass = layer_pass::backward_weight, .seconds = watch.seconds()});

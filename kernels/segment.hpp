@@ -76,7 +76,7 @@ public:
   const std::vector<segment_state>& states() const { return states_; }
   /// The format in which this backend keeps each parameter.
   std::vector<format_ptr> parameter_formats(backend& ops) const;
-  /// True for a layer of the range that is computed within the one before it (a fused ReLU).
+  /// True for a layer of the range that is computed within one before it (layer::try_fuse).
   bool is_absorbed(int layer) const { return calls_.at(static_cast<std::size_t>(layer - first_)).absorbed; }
   /// True when some layer before the range has parameters, so that input gradients are wanted at all.
   bool wants_gradient(value_id id) const { return wants_gradient_.at(static_cast<std::size_t>(id)); }
@@ -103,16 +103,18 @@ public:
 
 private:
   struct layer_call { // one layer of the range
+    layer_ptr op;     // the model's, or one that computes later ones too
+    int last = 0;     // the layer whose outputs op makes: this one, or the last that is computed within it
     std::size_t first_parameter = 0;
     std::size_t parameter_count = 0;
     std::size_t first_state = 0;
     std::size_t state_count = 0;
-    int fused_relu = -1; // the ReLU layer computed within this one
     bool absorbed = false;
     bool needs_backward = false;
   };
   void add_names(int layer);
   void fuse();
+  int only_reader(int layer) const;
   std::vector<int> uses() const;
   const std::vector<value_id>& results_of(int layer) const;
   run_context context_for(backend& ops, const segment_call& call, int layer, std::span<tensor> states) const;

@@ -52,6 +52,8 @@ CAF_FREE = ["actors/checkpoint/", "actors/optimizer/optimizer_core", "actors/pol
             "tools/trace/", "transport/"]
 
 LINES = {".hpp": 300, ".cpp": 500, ".py": 500}
+LAYER_LIST = "kernels/layers/layers.hpp"
+LAYER_FOLDERS = ["kernels/layers", "tests/kernels/layers"]
 # Projects of their own, built against the installed package.
 OUT_OF_TREE = ["apps/examples/", "tests/plugins/"]
 
@@ -143,6 +145,9 @@ class Checker:
     def cmake_text(self, folder):
         """All CMake text that may list sources of this folder: its own and that of the folders above."""
         text = ""
+        if folder in LAYER_FOLDERS:  # CMake takes the layers from the header that lists them
+            names = re.findall(r'"kernels/layers/(\w+)[.]hpp"', "\n".join(read(self.root, LAYER_LIST)))
+            text = " ".join(names + [name + "_test" for name in names]) + "\n"
         while True:
             full = os.path.join(self.root, folder)
             for name in sorted(os.listdir(full)):

@@ -69,15 +69,21 @@ struct cut_search {
   }
 };
 
-// ReLUs that a stage starting with `first` has without their producers.
-int split_relus(const model& m, int first) {
-  int count = 0;
-  for (std::size_t l = static_cast<std::size_t>(first); l < m.layers().size(); ++l) {
-    const auto& layer = m.layers()[l];
-    const int producer = layer.inputs.empty() ? -1 : m.value(layer.inputs.front()).producer;
-    if (layer.op->is_relu() && producer >= 0 && producer < first) ++count;
+// For each layer the one that can compute it within itself; -1: none.
+std::vector<int> fusing_producers(const model& m) {
+  std::vector<int> producers;
+  for (const auto& layer : m.layers()) {
+    const int producer = layer.inputs.size() == 1 ? m.value(layer.inputs.front()).producer : -1;
+    const bool fuses = producer >= 0 && m.layers()[static_cast<std::size_t>(producer)].op->try_fuse(*layer.op);
+    producers.push_back(fuses ? producer : -1);
   }
-  return count;
+  return producers;
+}
+
+// Layers that a stage starting with `first` has without the ones that would compute them.
+int parted_layers(const std::vector<int>& producers, int first) {
+  return static_cast<int>(std::count_if(producers.begin() + first, producers.end(),
+                                        [first](int producer) { return producer >= 0 && producer < first; }));
 }
 
 } // namespace
@@ -90,16 +96,18 @@ std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas)
                       " stages were asked for, and each needs at least one");
   std::vector<double> total{0};
   std::vector<int> splits;
+  const auto producers = fusing_producers(m);
   for (int l = 0; l < layers; ++l) {
     total.push_back(total.back() + layer_work(m, l));
-    splits.push_back(split_relus(m, l));
+    splits.push_back(parted_layers(producers, l));
   }
   const auto work = [&](int stage, int first, int last) {
     return (total[static_cast<std::size_t>(last)] - total[static_cast<std::size_t>(first)]) /
            replicas[static_cast<std::size_t>(stage)];
   };
   const auto largest = cut_search(layers, stages, work, [](double a, double b) { return std::max(a, b); }).least();
-  // Among the cuts that are as good: the fewest ReLUs parted from their producers, then the other stages evenly loaded.
+  // Among the cuts that are as good: the fewest layers parted from those that would compute them, then the other stages
+  // evenly loaded.
   const auto parted = [&](int stage, int first, int last) {
     const double own = work(stage, first, last);
     if (own > largest) return std::numeric_limits<double>::infinity();

@@ -13,6 +13,7 @@
 
 #include "apps/plugins/plugin_registry.hpp"
 #include "kernels/check.hpp"
+#include "kernels/layers/layers.hpp"
 #include "kernels/ops/convolution_ops.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/ops/linear_ops.hpp"
@@ -29,7 +30,7 @@
 namespace penstock::apps {
 
 /// Raised whenever a plug-in built before the change would misbehave.
-inline constexpr std::uint32_t plugin_abi = 5;
+inline constexpr std::uint32_t plugin_abi = 6;
 
 /// Mixes the sizes of the types that cross the border: headers or flags that change a layout change it.
 template <class... Types>

@@ -1,6 +1,7 @@
 // Average pooling to a given extent, whatever the input's.
+#include "kernels/layers/adaptive_average_pool2d.hpp"
+
 #include "kernels/layers/expectations.hpp"
-#include "kernels/layers/layers.hpp"
 #include "kernels/ops/convolution_ops.hpp"
 
 namespace penstock::layers {
@@ -16,8 +17,7 @@ public:
   std::string_view kind() const override { return "adaptive_average_pool2d"; }
 
   std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
-    expect_inputs(inputs, 1);
-    expect_images(inputs[0]);
+    expect_inputs(inputs, {images});
     const shape& x = inputs[0].dims;
     return {{dtype::f32, {x[0], x[1], output_[0], output_[1]}}};
   }

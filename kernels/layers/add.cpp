@@ -1,7 +1,9 @@
 // Sum of two branches.
+#include "kernels/layers/add.hpp"
+
 #include "kernels/check.hpp"
 #include "kernels/layers/expectations.hpp"
-#include "kernels/layers/layers.hpp"
+#include "kernels/layers/relu.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
 
 namespace penstock::layers {
@@ -10,11 +12,15 @@ namespace {
 
 class add_layer final : public vetted_layer {
 public:
-  std::string_view kind() const override { return "add"; }
-  bool can_fuse_relu() const override { return true; }
+  explicit add_layer(bool relu) : relu_(relu) {}
+
+  std::string_view kind() const override { return relu_ ? "add+relu" : "add"; }
+  layer_ptr try_fuse(const layer& next) const override {
+    return !relu_ && is_relu(next) ? std::make_shared<add_layer>(true) : nullptr;
+  }
 
   std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
-    expect_inputs(inputs, 2);
+    expect_inputs(inputs, {{}, {}});
     if (inputs[0].dims != inputs[1].dims)
       throw usage_error("inputs have shapes " + to_string(inputs[0].dims) + " and " + to_string(inputs[1].dims) +
                         ", equal ones are wanted");
@@ -26,8 +32,8 @@ public:
     const std::size_t reused = !inputs[0].is_unique() && inputs[1].is_unique() ? 1 : 0;
     forward_result result;
     result.outputs.push_back(
-        context.ops.get<elementwise_ops>().add(std::move(inputs[reused]), inputs[1 - reused], context.fused_relu));
-    if (context.mode == phase::training && context.fused_relu) result.saved.push_back(result.outputs[0]);
+        context.ops.get<elementwise_ops>().add(std::move(inputs[reused]), inputs[1 - reused], relu_));
+    if (context.mode == phase::training && relu_) result.saved.push_back(result.outputs[0]);
     return result;
   }
 
@@ -37,17 +43,20 @@ public:
     result.input_gradients.resize(2);
     if (!wants_gradient(context, 0) && !wants_gradient(context, 1)) return result;
     tensor dy = std::move(output_gradients[0]);
-    if (context.fused_relu) dy = context.ops.get<elementwise_ops>().relu_backward(saved[0], std::move(dy));
+    if (relu_) dy = context.ops.get<elementwise_ops>().relu_backward(saved[0], std::move(dy));
     for (std::size_t i = 0; i < 2; ++i) // one gradient, two handles
       if (wants_gradient(context, i)) result.input_gradients[i] = dy;
     return result;
   }
+
+private:
+  bool relu_; // computed within
 };
 
 } // namespace
 
 layer_ptr add() {
-  return std::make_shared<add_layer>();
+  return std::make_shared<add_layer>(false);
 }
 
 } // namespace penstock::layers

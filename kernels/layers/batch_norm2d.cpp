@@ -1,7 +1,9 @@
 // Batch normalisation of images, with running statistics for evaluation.
+#include "kernels/layers/batch_norm2d.hpp"
+
 #include "kernels/check.hpp"
 #include "kernels/layers/expectations.hpp"
-#include "kernels/layers/layers.hpp"
+#include "kernels/layers/relu.hpp"
 #include "kernels/ops/normalisation_ops.hpp"
 
 #include <algorithm>
@@ -14,7 +16,8 @@ enum state_index : std::size_t { running_mean, running_var, num_batches_tracked 
 
 class batch_norm2d_layer final : public vetted_layer {
 public:
-  batch_norm2d_layer(std::int64_t channels, batch_norm_args args) : channels_(channels), args_(args) {
+  batch_norm2d_layer(std::int64_t channels, batch_norm_args args, bool relu)
+      : channels_(channels), args_(args), relu_(relu) {
     expect_at_least(1, channels_, "batch_norm2d: channels");
     if (!(args_.epsilon > 0))
       throw usage_error("batch_norm2d: epsilon is " + number_text(args_.epsilon) + ", more than 0 is wanted");
@@ -22,11 +25,10 @@ public:
       throw usage_error("batch_norm2d: momentum is " + number_text(args_.momentum) + ", 0 to 1 is wanted");
   }
 
-  std::string_view kind() const override { return "batch_norm2d"; }
+  std::string_view kind() const override { return relu_ ? "batch_norm2d+relu" : "batch_norm2d"; }
 
   std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
-    expect_inputs(inputs, 1);
-    expect_images(inputs[0]);
+    expect_inputs(inputs, {images});
     if (inputs[0].dims[1] != channels_)
       throw usage_error("input has " + std::to_string(inputs[0].dims[1]) + " channels, " + std::to_string(channels_) +
                         " are wanted");
@@ -48,15 +50,16 @@ public:
     return inputs[0].dims[2] * inputs[0].dims[3] > 1 ? 1 : 2;
   }
 
-  bool can_fuse_relu() const override { return true; }
+  layer_ptr try_fuse(const layer& next) const override {
+    return !relu_ && is_relu(next) ? std::make_shared<batch_norm2d_layer>(channels_, args_, true) : nullptr;
+  }
 
   forward_result forward(run_context& context, std::span<tensor> inputs,
                          std::span<const tensor> weights) const override {
     forward_result result;
     if (context.mode == phase::evaluation) {
       result.outputs.push_back(context.ops.get<normalisation_ops>().batch_norm2d_inference(
-          args_, inputs[0], weights[0], weights[1], context.state[running_mean], context.state[running_var],
-          context.fused_relu));
+          args_, inputs[0], weights[0], weights[1], context.state[running_mean], context.state[running_var], relu_));
       return result;
     }
     // One value is its own mean: the output would be the bias whatever comes in, as PyTorch refuses too.
@@ -64,8 +67,8 @@ public:
     if (x[0] * x[2] * x[3] == 1)
       throw error("batch_norm2d: input " + to_string(x) +
                   " has one value a channel, which has no variance; training wants at least 2");
-    batch_norm_result normalised = context.ops.get<normalisation_ops>().batch_norm2d_forward(
-        args_, inputs[0], weights[0], weights[1], context.fused_relu);
+    batch_norm_result normalised =
+        context.ops.get<normalisation_ops>().batch_norm2d_forward(args_, inputs[0], weights[0], weights[1], relu_);
     if (context.update_state) update(context.state, normalised, inputs[0].dims());
     result.outputs.push_back(std::move(normalised.y));
     result.saved = {std::move(inputs[0]), std::move(normalised.mean), std::move(normalised.variance),
@@ -77,8 +80,7 @@ public:
                            std::span<const tensor> saved) const override {
     const batch_norm_result normalised{.y = {}, .mean = saved[1], .variance = saved[2], .workspace = saved[3]};
     layer_gradients gradients = context.ops.get<normalisation_ops>().batch_norm2d_backward(
-        args_, saved[0], weights[0], normalised, context.fused_relu, std::move(output_gradients[0]),
-        wants_gradient(context, 0));
+        args_, saved[0], weights[0], normalised, relu_, std::move(output_gradients[0]), wants_gradient(context, 0));
     backward_result result;
     result.input_gradients.push_back(std::move(gradients.input));
     if (!context.need_weight_gradient) gradients.weight = gradients.bias = tensor{};
@@ -103,12 +105,13 @@ private:
 
   std::int64_t channels_;
   batch_norm_args args_;
+  bool relu_; // computed within
 };
 
 } // namespace
 
 layer_ptr batch_norm2d(std::int64_t channels, batch_norm_args args) {
-  return std::make_shared<batch_norm2d_layer>(channels, args);
+  return std::make_shared<batch_norm2d_layer>(channels, args, false);
 }
 
 } // namespace penstock::layers

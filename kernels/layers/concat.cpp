@@ -1,7 +1,8 @@
 // Branches side by side along the channels.
+#include "kernels/layers/concat.hpp"
+
 #include "kernels/check.hpp"
 #include "kernels/layers/expectations.hpp"
-#include "kernels/layers/layers.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
 
 #include <algorithm>
@@ -15,10 +16,7 @@ public:
   std::string_view kind() const override { return "concat"; }
 
   std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
-    if (inputs.size() < 2)
-      throw usage_error(std::to_string(inputs.size()) + (inputs.size() == 1 ? " input" : " inputs") +
-                        ", two or more are wanted");
-    expect_inputs(inputs, inputs.size());
+    expect_all_inputs(inputs, 2, {});
     shape y = inputs[0].dims;
     if (y.size() < 2) throw usage_error("input has shape " + to_string(y) + ", two axes or more are wanted");
     for (const tensor_spec& input : inputs.subspan(1)) {

@@ -1,7 +1,9 @@
 // Two-dimensional convolution.
+#include "kernels/layers/conv2d.hpp"
+
 #include "kernels/check.hpp"
 #include "kernels/layers/expectations.hpp"
-#include "kernels/layers/layers.hpp"
+#include "kernels/layers/relu.hpp"
 #include "kernels/ops/convolution_ops.hpp"
 #include "kernels/window.hpp"
 
@@ -11,7 +13,7 @@ namespace {
 
 class conv2d_layer final : public vetted_layer {
 public:
-  explicit conv2d_layer(conv2d_options options) : options_(std::move(options)) {
+  conv2d_layer(conv2d_options options, bool relu) : options_(std::move(options)), relu_(relu) {
     const conv2d_args& args = options_.args;
     expect_at_least(1, options_.in_channels, "conv2d: in_channels");
     expect_at_least(1, options_.out_channels, "conv2d: out_channels");
@@ -24,11 +26,10 @@ public:
     expect_multiple_of_groups(options_.out_channels, "out_channels");
   }
 
-  std::string_view kind() const override { return "conv2d"; }
+  std::string_view kind() const override { return relu_ ? "conv2d+relu" : "conv2d"; }
 
   std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
-    expect_inputs(inputs, 1);
-    expect_images(inputs[0]);
+    expect_inputs(inputs, {images});
     const shape& x = inputs[0].dims;
     if (x[1] != options_.in_channels)
       throw usage_error("input has " + std::to_string(x[1]) + " channels, " + std::to_string(options_.in_channels) +
@@ -55,16 +56,18 @@ public:
     return ops.get<convolution_ops>().conv2d_weight_format(options_.args, inputs[0].dims, weight_dims());
   }
 
-  bool can_fuse_relu() const override { return true; }
+  layer_ptr try_fuse(const layer& next) const override {
+    return !relu_ && is_relu(next) ? std::make_shared<conv2d_layer>(options_, true) : nullptr;
+  }
 
   forward_result forward(run_context& context, std::span<tensor> inputs,
                          std::span<const tensor> weights) const override {
     forward_result result;
-    result.outputs.push_back(context.ops.get<convolution_ops>().conv2d_forward(options_.args, inputs[0], weights[0],
-                                                                               bias(weights), context.fused_relu));
+    result.outputs.push_back(
+        context.ops.get<convolution_ops>().conv2d_forward(options_.args, inputs[0], weights[0], bias(weights), relu_));
     if (context.mode == phase::training) {
       result.saved.push_back(std::move(inputs[0]));
-      if (context.fused_relu) result.saved.push_back(result.outputs[0]);
+      if (relu_) result.saved.push_back(result.outputs[0]);
     }
     return result;
   }
@@ -72,8 +75,8 @@ public:
   backward_result backward(run_context& context, std::span<tensor> output_gradients, std::span<const tensor> weights,
                            std::span<const tensor> saved) const override {
     layer_gradients gradients = context.ops.get<convolution_ops>().conv2d_backward(
-        options_.args, saved[0], weights[0], options_.bias, context.fused_relu ? saved[1] : tensor{},
-        context.fused_relu, std::move(output_gradients[0]), wants_gradient(context, 0), context.need_weight_gradient);
+        options_.args, saved[0], weights[0], options_.bias, relu_ ? saved[1] : tensor{}, relu_,
+        std::move(output_gradients[0]), wants_gradient(context, 0), context.need_weight_gradient);
     backward_result result;
     result.input_gradients.push_back(std::move(gradients.input));
     result.weight_gradients = parameter_gradients(std::move(gradients), options_.bias);
@@ -82,7 +85,7 @@ public:
 
   backward_input_result backward_input(run_context& context, std::span<tensor> output_gradients,
                                        std::span<const tensor> weights, std::span<const tensor> saved) const override {
-    return split_product(context, std::move(output_gradients[0]), saved, [&](const tensor& dy) {
+    return split_product(context, relu_, std::move(output_gradients[0]), saved, [&](const tensor& dy) {
       return context.ops.get<convolution_ops>()
           .conv2d_backward(options_.args, saved[0], weights[0], options_.bias, {}, false, dy, true, false)
           .input;
@@ -125,12 +128,13 @@ private:
   }
 
   conv2d_options options_;
+  bool relu_; // computed within
 };
 
 } // namespace
 
 layer_ptr conv2d(conv2d_options options) {
-  return std::make_shared<conv2d_layer>(std::move(options));
+  return std::make_shared<conv2d_layer>(std::move(options), false);
 }
 
 } // namespace penstock::layers

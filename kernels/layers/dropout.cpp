@@ -1,7 +1,8 @@
 // Dropout whose mask can be had again: nothing is kept for the backward.
+#include "kernels/layers/dropout.hpp"
+
 #include "kernels/check.hpp"
 #include "kernels/layers/expectations.hpp"
-#include "kernels/layers/layers.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
 
 namespace penstock::layers {
@@ -18,7 +19,7 @@ public:
   std::string_view kind() const override { return "dropout"; }
 
   std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
-    expect_inputs(inputs, 1);
+    expect_inputs(inputs, {{}});
     return {inputs[0]};
   }
 

@@ -4,6 +4,7 @@
 #include "kernels/check.hpp"
 #include "kernels/device.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -21,19 +22,43 @@ public:
   std::string name() const override { return "shape only"; }
 };
 
-} // namespace
-
-void expect_inputs(std::span<const tensor_spec> inputs, std::size_t count) {
-  if (inputs.size() != count)
-    throw usage_error(std::to_string(inputs.size()) + (inputs.size() == 1 ? " input, " : " inputs, ") +
-                      std::to_string(count) + (count == 1 ? " is wanted" : " are wanted"));
-  for (const tensor_spec& input : inputs)
-    if (input.type != dtype::f32) throw usage_error("input is " + std::string(name_of(input.type)) + ", F32 is wanted");
+std::string count_text(std::size_t inputs) {
+  return std::to_string(inputs) + (inputs == 1 ? " input" : " inputs");
 }
 
-void expect_images(const tensor_spec& input) {
-  if (input.dims.size() != 4)
-    throw usage_error("input has shape " + to_string(input.dims) + ", [N, C, H, W] is wanted");
+std::string name_of_input(std::size_t index, std::size_t count) {
+  return count == 1 ? "input" : "input " + std::to_string(index);
+}
+
+bool has_axes(const shape& dims, std::string_view axes) {
+  if (axes.empty()) return true;
+  const auto names = static_cast<std::size_t>(std::count(axes.begin(), axes.end(), ',')) + 1;
+  return axes.ends_with("...]") ? dims.size() + 1 >= names : dims.size() == names;
+}
+
+void expect_one(const tensor_spec& input, const std::string& name, const input_rule& rule) {
+  if (input.type != rule.type)
+    throw usage_error(name + " is " + std::string(name_of(input.type)) + ", " + std::string(name_of(rule.type)) +
+                      " is wanted");
+  if (!has_axes(input.dims, rule.axes))
+    throw usage_error(name + " has shape " + to_string(input.dims) + ", " + std::string(rule.axes) + " is wanted");
+}
+
+} // namespace
+
+void expect_inputs(std::span<const tensor_spec> inputs, std::initializer_list<input_rule> rules) {
+  if (inputs.size() != rules.size())
+    throw usage_error(count_text(inputs.size()) + ", " + std::to_string(rules.size()) +
+                      (rules.size() == 1 ? " is wanted" : " are wanted"));
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    expect_one(inputs[i], name_of_input(i, inputs.size()), rules.begin()[i]);
+}
+
+void expect_all_inputs(std::span<const tensor_spec> inputs, std::size_t least, const input_rule& rule) {
+  if (inputs.size() < least)
+    throw usage_error(count_text(inputs.size()) + ", " + std::to_string(least) + " or more are wanted");
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    expect_one(inputs[i], name_of_input(i, inputs.size()), rule);
 }
 
 void expect_at_least(std::int64_t least, std::int64_t value, const std::string& what) {

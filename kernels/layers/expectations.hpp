@@ -13,10 +13,20 @@ public:
   bool keeps_finite() const final { return true; }
 };
 
-/// Throws usage_error unless there are `count` inputs, all f32 ("2 inputs, 1 is wanted"; "input is U8, F32 is wanted").
-void expect_inputs(std::span<const tensor_spec> inputs, std::size_t count);
-/// Throws usage_error unless the input is (N, C, H, W).
-void expect_images(const tensor_spec& input);
+/// What one input must be: its type, and its axes by name. "[N, C, H, W]" wants as many axes as it has names, "[N,
+/// ...]" at least those before the dots, none at all any shape.
+struct input_rule {
+  dtype type = dtype::f32;
+  std::string_view axes{};
+};
+inline constexpr input_rule images{dtype::f32, "[N, C, H, W]"};
+
+/// Throws usage_error unless there are as many inputs as rules and each is as its rule says, in one line: "2 inputs, 1
+/// is wanted"; "input is U8, F32 is wanted"; with several, counted from 0, "input 1 is I64, F32 is wanted"; "input has
+/// shape [4], [N, C, H, W] is wanted".
+void expect_inputs(std::span<const tensor_spec> inputs, std::initializer_list<input_rule> rules);
+/// The same for any number of inputs under one rule; "1 input, 2 or more are wanted" where there are less than `least`.
+void expect_all_inputs(std::span<const tensor_spec> inputs, std::size_t least, const input_rule& rule);
 /// Throws usage_error "WHAT is VALUE, at least LEAST is wanted".
 void expect_at_least(std::int64_t least, std::int64_t value, const std::string& what);
 void expect_at_least(std::int64_t least, std::array<std::int64_t, 2> values, const std::string& what);
@@ -38,13 +48,12 @@ initializer default_uniform(std::int64_t fan_in);
 std::vector<tensor> parameter_gradients(layer_gradients&& gradients, bool has_bias);
 
 /// The input's part of the backward of a layer that multiplies by its weights: keeps its input, saved[0], and the
-/// output gradient, from which a fused ReLU, whose result is saved[1], is taken first. `input_gradient` makes it of the
-/// latter.
+/// output gradient, from which a ReLU computed within, whose result is saved[1], is taken first. `input_gradient` makes
+/// it of the latter.
 template <class InputGradient>
-backward_input_result split_product(run_context& context, tensor output_gradient, std::span<const tensor> saved,
-                                    InputGradient input_gradient) {
-  if (context.fused_relu)
-    output_gradient = context.ops.get<elementwise_ops>().relu_backward(saved[1], std::move(output_gradient));
+backward_input_result split_product(run_context& context, bool relu, tensor output_gradient,
+                                    std::span<const tensor> saved, InputGradient input_gradient) {
+  if (relu) output_gradient = context.ops.get<elementwise_ops>().relu_backward(saved[1], std::move(output_gradient));
   backward_input_result result;
   result.input_gradients.push_back(wants_gradient(context, 0) ? input_gradient(output_gradient) : tensor{});
   if (context.need_weight_gradient) result.kept = {saved[0], std::move(output_gradient)};

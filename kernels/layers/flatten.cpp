@@ -1,7 +1,8 @@
 // From images, or anything with a batch axis, to rows of features.
+#include "kernels/layers/flatten.hpp"
+
 #include "kernels/check.hpp"
 #include "kernels/layers/expectations.hpp"
-#include "kernels/layers/layers.hpp"
 
 namespace penstock::layers {
 
@@ -12,7 +13,7 @@ public:
   std::string_view kind() const override { return "flatten"; }
 
   std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
-    expect_inputs(inputs, 1);
+    expect_inputs(inputs, {{}});
     if (inputs[0].dims.size() < 2)
       throw usage_error("input has shape " + to_string(inputs[0].dims) + ", two axes or more are wanted");
     return {{dtype::f32, flat(inputs[0].dims)}};

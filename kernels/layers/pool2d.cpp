@@ -1,7 +1,8 @@
 // Max and average pooling.
+#include "kernels/layers/pool2d.hpp"
+
 #include "kernels/check.hpp"
 #include "kernels/layers/expectations.hpp"
-#include "kernels/layers/layers.hpp"
 #include "kernels/ops/convolution_ops.hpp"
 #include "kernels/window.hpp"
 
@@ -24,8 +25,7 @@ public:
   std::string_view kind() const override { return args_.kind == pool_kind::max ? "max_pool2d" : "average_pool2d"; }
 
   std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
-    expect_inputs(inputs, 1);
-    expect_images(inputs[0]);
+    expect_inputs(inputs, {images});
     const shape& x = inputs[0].dims;
     shape y{x[0], x[1], 0, 0};
     for (std::size_t axis = 0; axis < 2; ++axis) {

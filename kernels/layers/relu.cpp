@@ -1,6 +1,7 @@
 // Rectified linear unit.
+#include "kernels/layers/relu.hpp"
+
 #include "kernels/layers/expectations.hpp"
-#include "kernels/layers/layers.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
 
 namespace penstock::layers {
@@ -10,10 +11,9 @@ namespace {
 class relu_layer final : public vetted_layer {
 public:
   std::string_view kind() const override { return "relu"; }
-  bool is_relu() const override { return true; }
 
   std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
-    expect_inputs(inputs, 1);
+    expect_inputs(inputs, {{}});
     return {inputs[0]};
   }
 
@@ -39,6 +39,10 @@ public:
 
 layer_ptr relu() {
   return std::make_shared<relu_layer>();
+}
+
+bool is_relu(const layer& op) {
+  return dynamic_cast<const relu_layer*>(&op) != nullptr;
 }
 
 } // namespace penstock::layers

@@ -20,8 +20,10 @@ public:
   work_layer(double flops, bool relu) : flops_(flops), relu_(relu) {}
   std::string_view kind() const override { return "work"; }
   std::vector<tensor_spec> infer(std::span<const tensor_spec> in) const override { return {in[0]}; }
-  bool is_relu() const override { return relu_; }
-  bool can_fuse_relu() const override { return !relu_; }
+  layer_ptr try_fuse(const layer& next) const override {
+    const auto* other = dynamic_cast<const work_layer*>(&next);
+    return !relu_ && other != nullptr && other->relu_ ? std::make_shared<work_layer>(flops_, false) : nullptr;
+  }
   double forward_flops(std::span<const tensor_spec>) const override { return flops_; }
   forward_result forward(run_context&, std::span<tensor>, std::span<const tensor>) const override { return {}; }
   backward_result backward(run_context&, std::span<tensor>, std::span<const tensor>,

@@ -1,6 +1,9 @@
 // The path of a layer call through a stream: values in, forward, backward, values out.
 #include "tests/kernels/backend_suite/layer_harness.hpp"
 
+#include "kernels/check.hpp"
+#include "kernels/layers/relu.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -73,7 +76,9 @@ backward_result backward_of(const layer_call& call, run_context& context, std::v
   return {std::move(first.input_gradients), call.op->backward_weight(context, weights, first.kept)};
 }
 
-layer_outcome run_on(backend& ops, const layer_call& call) {
+layer_outcome run_on(backend& ops, layer_call call) {
+  if (call.fused_relu) call.op = call.op->try_fuse(*layers::relu());
+  check(call.op != nullptr, "a layer computes no ReLU within itself");
   std::vector<tensor> inputs = activations(ops, call.inputs);
   std::vector<tensor> weights = formatted_weights(ops, call);
   std::vector<tensor> states = plain_states(ops, call);
@@ -88,7 +93,6 @@ layer_outcome run_on(backend& ops, const layer_call& call) {
                       .random = call.random,
                       .state = states,
                       .update_state = call.update_state,
-                      .fused_relu = call.fused_relu,
                       .need_input_gradient = call.need_input_gradient,
                       .need_weight_gradient = call.need_weight_gradient};
   forward_result forward = call.op->forward(context, inputs, weights);

@@ -31,7 +31,7 @@ struct layer_call {
   std::vector<host_tensor> weights;
   std::vector<host_tensor> states;
   std::vector<host_tensor> output_gradients; ///< empty: forward only
-  bool fused_relu = false;
+  bool fused_relu = false;                   ///< the layer that computes a ReLU too
   phase mode = phase::training;
   random_key random{.seed = 7, .layer = 11, .minibatch = 3, .microbatch = 1};
   bool update_state = true;

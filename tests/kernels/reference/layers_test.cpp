@@ -88,7 +88,7 @@ TEST(LayerRefusals, NameWhatTheOtherLayersFoundAndWanted) {
   EXPECT_EQ(refusal_of(layers::add(), {f32({1, 4})}), "1 input, 2 are wanted");
   EXPECT_EQ(refusal_of(layers::add(), {f32({1, 4}), f32({1, 5})}),
             "inputs have shapes [1, 4] and [1, 5], equal ones are wanted");
-  EXPECT_EQ(refusal_of(layers::concat(), {f32({1, 4})}), "1 input, two or more are wanted");
+  EXPECT_EQ(refusal_of(layers::concat(), {f32({1, 4})}), "1 input, 2 or more are wanted");
   EXPECT_EQ(refusal_of(layers::concat(), {f32({1, 4, 2, 2}), f32({1, 5, 2, 3})}),
             "inputs have shapes [1, 4, 2, 2] and [1, 5, 2, 3], equal ones but for the channels are wanted");
   EXPECT_EQ(refusal_of(layers::concat(), {f32({1, 4}), f32({1, 4, 2, 2})}),
@@ -191,15 +191,20 @@ TEST(LayerFlops, CountAMultiplyAddAsTwo) {
   EXPECT_EQ(layers::relu()->forward_flops(images), 0);
 }
 
-TEST(LayerFusion, IsOfferedWhereTheBackendFusesRelu) {
-  EXPECT_TRUE(conv({.in_channels = 1, .out_channels = 1})->can_fuse_relu());
-  EXPECT_TRUE(layers::linear({.in_features = 1, .out_features = 1})->can_fuse_relu());
-  EXPECT_TRUE(layers::batch_norm2d(1)->can_fuse_relu());
-  EXPECT_TRUE(layers::add()->can_fuse_relu());
+TEST(LayerFusion, ALayerTakesInAReluBehindItOnce) {
+  for (const auto& op :
+       {conv({.in_channels = 1, .out_channels = 1}), layers::linear({.in_features = 1, .out_features = 1}),
+        layers::batch_norm2d(1), layers::add()}) {
+    const auto fused = op->try_fuse(*layers::relu());
+    ASSERT_NE(fused, nullptr) << op->kind();
+    EXPECT_EQ(fused->kind(), std::string(op->kind()) + "+relu");
+    EXPECT_EQ(fused->try_fuse(*layers::relu()), nullptr) << op->kind();
+    EXPECT_EQ(op->try_fuse(*layers::dropout(0)), nullptr) << op->kind();
+    EXPECT_FALSE(layers::is_relu(*fused));
+  }
   for (const auto& op : {layers::pool2d({}), layers::flatten(), layers::concat(), layers::relu(), layers::dropout(0)})
-    EXPECT_FALSE(op->can_fuse_relu()) << op->kind();
-  EXPECT_TRUE(layers::relu()->is_relu());
-  EXPECT_FALSE(layers::add()->is_relu());
+    EXPECT_EQ(op->try_fuse(*layers::relu()), nullptr) << op->kind();
+  EXPECT_TRUE(layers::is_relu(*layers::relu()));
 }
 
 TEST(LayerBackward, GivesOnlyTheGradientsThatAreWanted) {

@@ -1,0 +1,22 @@
+// Fully connected layer.
+#pragma once
+
+#include "kernels/layer.hpp"
+
+#include <optional>
+
+namespace penstock::layers {
+
+struct linear_options {
+  std::int64_t in_features = 0;
+  std::int64_t out_features = 0;
+  bool bias = true;
+  /// Unset: PyTorch's default, uniform(+-1/sqrt(in_features)) for weight and bias.
+  std::optional<initializer> weight_init{};
+  std::optional<initializer> bias_init{};
+};
+
+/// (N, in_features) -> (N, out_features). Parameters weight, bias. Computes a ReLU behind it within itself.
+layer_ptr linear(linear_options options);
+
+} // namespace penstock::layers
