@@ -1,4 +1,4 @@
-// oneDNN's batch normalisation.
+// oneDNN's batch normalisation, and layer normalisation in loops.
 #pragma once
 
 #include "kernels/cpu/onednn_context.hpp"
@@ -16,6 +16,10 @@ public:
                                 const tensor& mean, const tensor& variance, bool relu) override;
   layer_gradients batch_norm2d_backward(const batch_norm_args& args, const tensor& x, const tensor& scale,
                                         const batch_norm_result& saved, bool relu, tensor dy, bool want_dx) override;
+  layer_norm_result layer_norm_forward(const layer_norm_args& args, const tensor& x, const tensor& weight,
+                                       const tensor& bias) override;
+  layer_gradients layer_norm_backward(const tensor& x, const tensor& weight, bool has_bias,
+                                      const layer_norm_result& saved, tensor dy, bool want_dx, bool want_dw) override;
 
 private:
   struct norm_entry;

@@ -11,6 +11,7 @@
 #include "kernels/layers/conv2d.hpp"
 #include "kernels/layers/dropout.hpp"
 #include "kernels/layers/flatten.hpp"
+#include "kernels/layers/layer_norm.hpp"
 #include "kernels/layers/linear.hpp"
 #include "kernels/layers/pool2d.hpp"
 #include "kernels/layers/relu.hpp"

@@ -19,6 +19,16 @@ struct batch_norm_result {
   tensor workspace; // which outputs ReLU let through, when fused
 };
 
+struct layer_norm_args {
+  float epsilon = 1e-5F;
+};
+
+struct layer_norm_result {
+  tensor y;
+  tensor mean;              // [rows]
+  tensor inverse_deviation; // [rows], 1 / sqrt(biased variance + epsilon)
+};
+
 /// An output gradient passed by rvalue may be overwritten when it is unique. Where `relu` is fused, y is after ReLU and
 /// the matching backward takes the gradient of that y.
 class normalisation_ops {
@@ -35,6 +45,15 @@ public:
   /// weight = gradient of scale, bias = gradient of shift.
   virtual layer_gradients batch_norm2d_backward(const batch_norm_args& args, const tensor& x, const tensor& scale,
                                                 const batch_norm_result& saved, bool relu, tensor dy, bool want_dx) = 0;
+
+  /// Normalises rows, as many elements of x in row-major order as weight has; x of any rank in the activation format,
+  /// as are y and the gradient of x. weight and bias, or none, are plain and have one shape, which their gradients get.
+  virtual layer_norm_result layer_norm_forward(const layer_norm_args& args, const tensor& x, const tensor& weight,
+                                               const tensor& bias) = 0;
+  /// `saved`: the forward's, without y.
+  virtual layer_gradients layer_norm_backward(const tensor& x, const tensor& weight, bool has_bias,
+                                              const layer_norm_result& saved, tensor dy, bool want_dx,
+                                              bool want_dw) = 0;
 };
 
 } // namespace penstock

@@ -17,6 +17,10 @@ public:
                                 const tensor& mean, const tensor& variance, bool relu) override;
   layer_gradients batch_norm2d_backward(const batch_norm_args& args, const tensor& x, const tensor& scale,
                                         const batch_norm_result& saved, bool relu, tensor dy, bool want_dx) override;
+  layer_norm_result layer_norm_forward(const layer_norm_args& args, const tensor& x, const tensor& weight,
+                                       const tensor& bias) override;
+  layer_gradients layer_norm_backward(const tensor& x, const tensor& weight, bool has_bias,
+                                      const layer_norm_result& saved, tensor dy, bool want_dx, bool want_dw) override;
 
 private:
   backend& memory_;

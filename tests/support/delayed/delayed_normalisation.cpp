@@ -50,6 +50,33 @@ public:
     return result;
   }
 
+  layer_norm_result layer_norm_forward(const layer_norm_args& args, const tensor& x, const tensor& weight,
+                                       const tensor& bias) override {
+    const std::int64_t rows = x.elements() / weight.elements();
+    layer_norm_result result{device_.allocate_activation(x.dims()), device_.allocate_activation({rows}),
+                             device_.allocate_activation({rows})};
+    device_.ask({x, weight, bias}, {result.y, result.mean, result.inverse_deviation}, [args](backend& loops, auto& in) {
+      const auto made = loops.get<normalisation_ops>().layer_norm_forward(args, in[0], in[1], in[2]);
+      return std::vector{made.y, made.mean, made.inverse_deviation};
+    });
+    return result;
+  }
+
+  layer_gradients layer_norm_backward(const tensor& x, const tensor& weight, bool has_bias,
+                                      const layer_norm_result& saved, tensor dy, bool want_dx, bool want_dw) override {
+    layer_gradients result;
+    if (want_dx) result.input = device_.allocate_activation(x.dims());
+    if (want_dw) result.weight = device_.allocate(dtype::f32, weight.dims(), memory_use::gradients);
+    if (want_dw && has_bias) result.bias = device_.allocate(dtype::f32, weight.dims(), memory_use::gradients);
+    device_.ask({x, weight, saved.mean, saved.inverse_deviation, dy}, {result.input, result.weight, result.bias},
+                [has_bias, want_dx, want_dw](backend& loops, auto& in) {
+                  const auto d = loops.get<normalisation_ops>().layer_norm_backward(
+                      in[0], in[1], has_bias, {{}, in[2], in[3]}, in[4], want_dx, want_dw);
+                  return std::vector{d.input, d.weight, d.bias};
+                });
+    return result;
+  }
+
 private:
   delayed_backend& device_;
 };
