@@ -83,5 +83,5 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/PenstockConfig.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/PenstockConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/package/PenstockConfig.cmake ${PROJECT_BINARY_DIR}/package/PenstockConfigVersion.cmake
-  ${CMAKE_CURRENT_LIST_DIR}/PenstockPlugin.cmake ${CMAKE_CURRENT_LIST_DIR}/FindCAF.cmake
+  ${CMAKE_CURRENT_LIST_DIR}/PenstockPlugin.cmake ${CMAKE_CURRENT_LIST_DIR}/PluginAbi.cmake ${CMAKE_CURRENT_LIST_DIR}/FindCAF.cmake
   ${CMAKE_CURRENT_LIST_DIR}/FindHwloc.cmake DESTINATION ${package_folder})

@@ -82,10 +82,11 @@ void check_build(const std::filesystem::path& file, const penstock_plugin& plugi
   if (plugin.abi != plugin_abi)
     refuse(file, "built for ABI " + std::to_string(plugin.abi) + " with " + plugin.compiler +
                      "; this program has ABI " + std::to_string(plugin_abi) +
-                     " with " PENSTOCK_COMPILER "." PENSTOCK_COMPILER_MINOR);
+                     " with " PENSTOCK_COMPILER "." PENSTOCK_COMPILER_MINOR
+                     "; build it with the headers of this Penstock");
   if (std::string_view(plugin.build) != PENSTOCK_BUILD)
     refuse(file, std::string("built with ") + plugin.build + "; this program with " PENSTOCK_BUILD);
-  if (plugin.layouts != plugin_layouts)
+  if (plugin.layouts != plugin_layouts())
     refuse(file, "its tensors and layers are laid out otherwise than this program's; build it with the headers of "
                  "this Penstock and without flags that change the standard library");
   if (plugin.name == nullptr || *plugin.name == '\0' || plugin.register_into == nullptr)

@@ -13,6 +13,7 @@
 
 #include "apps/plugins/plugin_registry.hpp"
 #include "kernels/check.hpp"
+#include "kernels/device_kinds.hpp"
 #include "kernels/layers/layers.hpp"
 #include "kernels/ops/convolution_ops.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
@@ -20,8 +21,12 @@
 #include "kernels/ops/loss_ops.hpp"
 #include "kernels/ops/normalisation_ops.hpp"
 #include "kernels/ops/optimizer_ops.hpp"
+#include "kernels/stream.hpp"
 
+#include <array>
 #include <cstdint>
+#include <cstring>
+#include <penstock_plugin_abi.hpp>
 
 #ifndef PENSTOCK_VERSION
 #error "plugin_api.hpp needs the CMake target penstock::plugin_api (penstock_add_plugin links it)"
@@ -29,8 +34,8 @@
 
 namespace penstock::apps {
 
-/// Raised whenever a plug-in built before the change would misbehave.
-inline constexpr std::uint32_t plugin_abi = 6;
+// plugin_abi, in the header above, is a hash of this header and all it includes. What follows catches what that cannot
+// see: flags, another standard library, and headers that were altered after they were numbered.
 
 /// Mixes the sizes of the types that cross the border: headers or flags that change a layout change it.
 template <class... Types>
@@ -39,11 +44,37 @@ constexpr std::uint64_t layout_hash() {
   ((hash = (hash ^ sizeof(Types)) * 0x100000001b3ULL, hash = (hash ^ alignof(Types)) * 0x100000001b3ULL), ...);
   return hash;
 }
-inline constexpr std::uint64_t plugin_layouts =
-    layout_hash<std::string, std::vector<int>, std::function<void()>, std::shared_ptr<int>, buffer, tensor, tensor_spec,
-                parameter_spec, state_spec, random_key, run_context, forward_result, backward_result,
-                backward_input_result, layer, backend, conv2d_args, layer_gradients, model_layer, model_value, model,
-                model_builder, model_options, model_entry, plugin_layer, plugin_registry, layer_options>();
+
+// Static, or a plug-in would be told what its program's copy of these functions finds.
+
+/// Grows with every virtual function of a class: where one more would come in its table (the C++ ABI that g++ and
+/// clang++ share keeps that place in a pointer to the member).
+template <class Class>
+static std::uint64_t table_length() {
+  struct one_more : Class {
+    virtual void added() {}
+  };
+  const auto member = &one_more::added;
+  std::array<std::uint64_t, 2> parts{};
+  static_assert(sizeof member == sizeof parts);
+  std::memcpy(parts.data(), &member, sizeof parts);
+  return parts[0];
+}
+
+template <class... Classes>
+static std::uint64_t table_hash(std::uint64_t hash) {
+  ((hash = (hash ^ table_length<Classes>()) * 0x100000001b3ULL), ...);
+  return hash;
+}
+
+static inline std::uint64_t plugin_layouts() {
+  return table_hash<layer, backend, device, stream, allocator, event, tensor_format, convolution_ops, elementwise_ops,
+                    linear_ops, loss_ops, normalisation_ops, optimizer_ops>(
+      layout_hash<std::string, std::vector<int>, std::function<void()>, std::shared_ptr<int>, buffer, tensor,
+                  tensor_spec, parameter_spec, state_spec, random_key, run_context, forward_result, backward_result,
+                  backward_input_result, layer, backend, conv2d_args, layer_gradients, model_layer, model_value, model,
+                  model_builder, model_options, model_entry, plugin_layer, plugin_registry, layer_options>());
+}
 
 } // namespace penstock::apps
 
@@ -83,7 +114,7 @@ struct penstock_plugin {
     static const penstock_plugin self{penstock::apps::plugin_abi,                                                      \
                                       PENSTOCK_COMPILER "." PENSTOCK_COMPILER_MINOR,                                   \
                                       PENSTOCK_BUILD,                                                                  \
-                                      penstock::apps::plugin_layouts,                                                  \
+                                      penstock::apps::plugin_layouts(),                                                \
                                       plugin_name,                                                                     \
                                       function};                                                                       \
     return &self;                                                                                                      \

@@ -16,8 +16,8 @@ using penstock::apps::plugin_registry;
 [[maybe_unused]] void add_nothing(plugin_registry&) {}
 
 [[maybe_unused]] penstock_plugin good() {
-  return {penstock::apps::plugin_abi,     "g++ 12.2", PENSTOCK_BUILD,
-          penstock::apps::plugin_layouts, "faulty",   add_nothing};
+  return {penstock::apps::plugin_abi,       "g++ 12.2", PENSTOCK_BUILD,
+          penstock::apps::plugin_layouts(), "faulty",   add_nothing};
 }
 
 } // namespace

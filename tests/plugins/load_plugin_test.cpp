@@ -65,6 +65,11 @@ TEST(LoadPlugin, RefusesAnotherLayoutOfTensors) {
               AllOf(one_line_about(plugin_file("plugin_other_layouts")), HasSubstr("laid out otherwise")));
 }
 
+TEST(LoadPlugin, RefusesOneWhoseLayersHaveAVirtualFunctionMoreWhateverNumberItBears) {
+  EXPECT_THAT(refusal_of_file(plugin_file("plugin_one_more")),
+              AllOf(one_line_about(plugin_file("plugin_one_more")), HasSubstr("laid out otherwise")));
+}
+
 TEST(LoadPlugin, RefusesWhatIsNoPlugin) {
   EXPECT_EQ(refusal_of_file("/nowhere/libmine.so"), "[plugin] /nowhere/libmine.so: no such file");
   EXPECT_EQ(refusal_of_file(PLUGIN_FOLDER), "[plugin] " PLUGIN_FOLDER ": not a file");

@@ -1,5 +1,5 @@
 # Runs the installed LeNet with the example's plug-in: the layers are really others, actors and oracle agree on them, and
-# a plug-in that does not fit is refused in one line. Needs PREFIX, PLUGIN, BAD_PLUGIN and FOLDER.
+# a plug-in that does not fit is refused in one line. Needs PREFIX, PLUGIN, BAD_PLUGIN, ALTERED_PLUGIN and FOLDER.
 file(MAKE_DIRECTORY ${FOLDER})
 
 # train(HASH arguments...): the weights' hash after a few steps.
@@ -38,6 +38,7 @@ function(refuse text)
 endfunction()
 
 refuse("built for ABI 7 with g++ 11.3" --plugin ${BAD_PLUGIN})
+refuse("${ALTERED_PLUGIN}: built for ABI " --plugin ${ALTERED_PLUGIN})
 refuse("did you mean 'relu'" --plugin ${PLUGIN} --replace-layer rleu=swish)
 refuse("option 'slope' is 'steep'" --plugin ${PLUGIN} --replace-layer relu=leaky_relu:slope=steep)
 refuse("no plug-in layers are loaded" --replace-layer relu=swish)
