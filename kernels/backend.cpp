@@ -9,9 +9,11 @@
 namespace penstock {
 
 void* backend::find(const std::type_info& family) const {
-  const std::type_index wanted(family);
+  // Within one program a type has one name; types of plug-ins may have their own copy of it.
   for (const auto& [type, operations] : families_)
-    if (type == wanted) return operations.get();
+    if (type.name() == family.name()) return operations.get();
+  for (const auto& [type, operations] : families_)
+    if (type == std::type_index(family)) return operations.get();
   return nullptr;
 }
 

@@ -20,6 +20,7 @@ public:
   /// and leaves nothing behind.
   template <class Make>
   std::shared_ptr<Entry> find_or_make(const Key& key, Make&& make) {
+    if (!entries_.empty() && entries_.front().first == key) return entries_.front().second; // asked for again and again
     if (const auto found = places_.find(key); found != places_.end()) {
       entries_.splice(entries_.begin(), entries_, found->second);
       return found->second->second;
