@@ -79,14 +79,25 @@ bool is_finite(const tensor& t) {
   return !t || !first_stored(t);
 }
 
+nonfinite_value find_nonfinite(const tensor& plain) {
+  if (!plain) return {};
+  check(plain.is_plain(), "a message about a value needs its place");
+  const auto place = first_stored(plain);
+  if (!place) return {};
+  return {static_cast<std::int64_t>(*place), plain.type() == dtype::bf16
+                                                 ? float_from_bf16(plain.data<std::uint16_t>()[*place])
+                                                 : plain.data<float>()[*place]};
+}
+
+void require_none_found(const tensor& found, const shape& dims, const std::string& what) {
+  const double* f = found.data<double>();
+  if (f[0] >= 0) refuse(what, static_cast<float>(f[1]), dims, static_cast<std::size_t>(f[0]), "finite numbers");
+}
+
 void require_finite(const tensor& t, const std::string& what) {
-  if (!t) return;
-  check(t.is_plain(), "a message about a value needs its place");
-  const auto place = first_stored(t);
-  if (!place) return;
-  const auto value =
-      t.type() == dtype::bf16 ? float_from_bf16(t.data<std::uint16_t>()[*place]) : t.data<float>()[*place];
-  refuse(what, value, t.dims(), *place, "finite numbers");
+  const auto found = find_nonfinite(t);
+  if (found.place >= 0)
+    refuse(what, static_cast<float>(found.value), t.dims(), static_cast<std::size_t>(found.place), "finite numbers");
 }
 
 void require_state(const tensor& t, const state_spec& spec, const std::string& what) {

@@ -16,6 +16,17 @@ std::optional<std::size_t> first_nonfinite(std::span<const float> values);
 /// "nan at [3, 0, 2]": the value at that place of row-major `dims`, for messages.
 std::string value_text(float value, const shape& dims, std::size_t place);
 
+/// The first of a plain tensor, counted row-major: its place and itself; place -1 where there is none.
+struct nonfinite_value {
+  std::int64_t place = -1;
+  double value = 0;
+};
+nonfinite_value find_nonfinite(const tensor& plain);
+
+/// Throws penstock::error "WHAT holds nan at [3, 0, 2]; wanted finite numbers" where elementwise_ops::find_nonfinite
+/// has found one in a tensor of those dims; `found` is in the host's memory.
+void require_none_found(const tensor& found, const shape& dims, const std::string& what);
+
 /// True when no stored element of a floating tensor of any format is NaN or infinite; other types always are.
 bool is_finite(const tensor& t);
 

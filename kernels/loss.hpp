@@ -20,13 +20,17 @@ struct loss_metrics {
   }
 };
 
+/// Of the sums of a loss (loss_sums, in the host's memory) over so many samples. Throws penstock::error for a label
+/// outside [0, classes).
+loss_metrics read_metrics(const tensor& sums, std::int64_t samples, std::int64_t classes);
+
 /// Softmax cross-entropy over (N, classes) logits with i64 labels (N), label smoothing as PyTorch.
 class softmax_cross_entropy {
 public:
   explicit softmax_cross_entropy(float label_smoothing = 0) : label_smoothing_(label_smoothing) {}
 
   struct forward_value {
-    loss_metrics metrics;
+    tensor sums; ///< loss_sums, on the device
     tensor probabilities;
     tensor labels;
   };

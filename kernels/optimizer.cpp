@@ -51,19 +51,19 @@ public:
     return {"momentum"};
   }
 
-  bool step(backend& ops, float learning_rate, float gradient_scale, bool decay, const tensor& weight,
-            const tensor& gradient, optimizer_state& state, tensor& next) const override {
+  void step(backend& ops, float learning_rate, float gradient_scale, bool decay, const tensor& weight,
+            const tensor& gradient, optimizer_state& state, tensor& next, const tensor& strange,
+            std::int64_t index) const override {
     begin_if_new(ops, weight, state, options_.momentum == 0 ? 0 : 1);
     tensor none;
-    const bool finite =
-        ops.get<optimizer_ops>().sgd_step({.learning_rate = learning_rate,
-                                           .momentum = options_.momentum,
-                                           .nesterov = options_.nesterov,
-                                           .weight_decay = decay ? options_.weight_decay : 0,
-                                           .gradient_scale = gradient_scale},
-                                          weight, gradient, options_.momentum == 0 ? none : state.tensors[0], next);
+    ops.get<optimizer_ops>().sgd_step({.learning_rate = learning_rate,
+                                       .momentum = options_.momentum,
+                                       .nesterov = options_.nesterov,
+                                       .weight_decay = decay ? options_.weight_decay : 0,
+                                       .gradient_scale = gradient_scale},
+                                      weight, gradient, options_.momentum == 0 ? none : state.tensors[0], next, strange,
+                                      index);
     ++state.step;
-    return finite;
   }
 
 private:
@@ -82,19 +82,19 @@ public:
 
   std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
 
-  bool step(backend& ops, float learning_rate, float gradient_scale, bool decay, const tensor& weight,
-            const tensor& gradient, optimizer_state& state, tensor& next) const override {
+  void step(backend& ops, float learning_rate, float gradient_scale, bool decay, const tensor& weight,
+            const tensor& gradient, optimizer_state& state, tensor& next, const tensor& strange,
+            std::int64_t index) const override {
     begin_if_new(ops, weight, state, 2);
-    const bool finite = ops.get<optimizer_ops>().adamw_step({.learning_rate = learning_rate,
-                                                             .beta1 = options_.beta1,
-                                                             .beta2 = options_.beta2,
-                                                             .epsilon = options_.epsilon,
-                                                             .weight_decay = decay ? options_.weight_decay : 0,
-                                                             .gradient_scale = gradient_scale,
-                                                             .step = state.step + 1},
-                                                            weight, gradient, state.tensors[0], state.tensors[1], next);
+    ops.get<optimizer_ops>().adamw_step({.learning_rate = learning_rate,
+                                         .beta1 = options_.beta1,
+                                         .beta2 = options_.beta2,
+                                         .epsilon = options_.epsilon,
+                                         .weight_decay = decay ? options_.weight_decay : 0,
+                                         .gradient_scale = gradient_scale,
+                                         .step = state.step + 1},
+                                        weight, gradient, state.tensors[0], state.tensors[1], next, strange, index);
     ++state.step;
-    return finite;
   }
 
 private:

@@ -31,10 +31,12 @@ public:
   virtual ~optimizer() = default;
   /// Names of the state tensors, for checkpoints: "momentum", or "exp_avg" and "exp_avg_sq".
   virtual std::vector<std::string> state_names() const = 0;
-  /// next = step(weight, gradient * gradient_scale); counts state.step up. `next` may be `weight` itself. True when
-  /// every value of `next` is finite: non-finite numbers that a layer swallowed (ReLU of NaN) come out here.
-  virtual bool step(backend& ops, float learning_rate, float gradient_scale, bool decay, const tensor& weight,
-                    const tensor& gradient, optimizer_state& state, tensor& next) const = 0;
+  /// next = step(weight, gradient * gradient_scale); counts state.step up. `next` may be `weight` itself. Element
+  /// `index` of `strange` (i32, on the device) becomes 1 unless every value of `next` is finite: non-finite numbers
+  /// that a layer swallowed (ReLU of NaN) come out here.
+  virtual void step(backend& ops, float learning_rate, float gradient_scale, bool decay, const tensor& weight,
+                    const tensor& gradient, optimizer_state& state, tensor& next, const tensor& strange,
+                    std::int64_t index) const = 0;
 };
 
 /// Throws usage_error for an unknown name (with the nearest) or a value out of range.

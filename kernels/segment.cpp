@@ -6,7 +6,6 @@
 #include "kernels/ops/elementwise_ops.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 namespace penstock {
 
@@ -16,13 +15,10 @@ std::size_t index_of(value_id id) {
   return static_cast<std::size_t>(id);
 }
 
-class stopwatch {
-public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
-
-private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
+// Where a layer's call begins, for those who watch.
+event_ptr begin_of(backend& ops, const segment_call& call) {
+  return call.observe ? ops.record() : nullptr;
+}
 
 // A gradient that later ones are added to must share its bytes with nothing that a layer still hands out elsewhere.
 tensor unshared(backend& ops, tensor gradient) {
@@ -33,14 +29,17 @@ tensor unshared(backend& ops, tensor gradient) {
   return copy;
 }
 
-void require_finite_results(backend& ops, const segment_call& call, const std::string& name, const layer& op,
-                            const std::string& what, std::span<const tensor> results) {
-  if (!call.require_finite || op.keeps_finite()) return;
+void look_through_results(backend& ops, const segment_call& call, const std::string& name, const layer& op,
+                          const std::string& what, std::span<const tensor> results) {
+  if (call.tells == nullptr || op.keeps_finite()) return;
   const auto where =
       call.mode == phase::training ? " in minibatch " + std::to_string(call.minibatch) : " in an evaluation";
   for (const auto& t : results)
-    if (!is_finite(t))
-      require_finite(ops.to_plain(t), "[layer] " + what + " of " + name + " (" + std::string(op.kind()) + ")" + where);
+    if (t)
+      call.tells->expect(
+          ops.get<elementwise_ops>().find_nonfinite(t),
+          [dims = t.dims(), message = "[layer] " + what + " of " + name + " (" + std::string(op.kind()) + ")" +
+                                      where](const tensor& found) { require_none_found(found, dims, message); });
 }
 
 } // namespace
@@ -168,7 +167,7 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
   for (int l = first_; l < last_; ++l) {
     const auto& s = calls_[static_cast<std::size_t>(l - first_)];
     if (s.absorbed) continue;
-    const stopwatch watch;
+    const auto begin = begin_of(ops, call);
     const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
     std::vector<tensor> arguments;
     for (const auto id : layer.inputs) {
@@ -182,11 +181,12 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
     auto result = s.op->forward(context, arguments, weights.subspan(s.first_parameter, s.parameter_count));
     const auto& ids = results_of(l);
     check(result.outputs.size() == ids.size(), "a layer returned another number of outputs than it inferred");
-    require_finite_results(ops, call, layer.name, *s.op, "the output", result.outputs);
+    look_through_results(ops, call, layer.name, *s.op, "the output", result.outputs);
     if (call.observe)
       call.observe({.layer = l,
                     .pass = layer_pass::forward,
-                    .seconds = watch.seconds(),
+                    .begin = begin,
+                    .end = ops.record(),
                     .outputs = result.outputs,
                     .saved = result.saved});
     for (std::size_t i = 0; i < ids.size(); ++i)
@@ -236,7 +236,7 @@ std::vector<tensor> segment::walk_back(backend& ops, const segment_call& call, l
   for (int l = last_ - 1; l >= first_; --l) {
     const auto& s = call_of(l);
     if (s.absorbed || !s.needs_backward) continue;
-    const stopwatch watch;
+    const auto begin = begin_of(ops, call);
     const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
     std::vector<tensor> dy;
     for (const auto id : results_of(l))
@@ -249,10 +249,10 @@ std::vector<tensor> segment::walk_back(backend& ops, const segment_call& call, l
     auto& saved = activations.saved[static_cast<std::size_t>(l - first_)];
     auto dx = run(l, context, dy, saved);
     saved.clear(); // free activations as soon as they are used
-    require_finite_results(ops, call, layer.name, *s.op, "an input gradient", dx);
+    look_through_results(ops, call, layer.name, *s.op, "an input gradient", dx);
     for (std::size_t i = 0; i < layer.inputs.size(); ++i)
       if (context.need_input_gradient[i] && dx.at(i)) add(layer.inputs[i], std::move(dx[i]));
-    if (call.observe) call.observe({.layer = l, .pass = pass, .seconds = watch.seconds()});
+    if (call.observe) call.observe({.layer = l, .pass = pass, .begin = begin, .end = ops.record()});
   }
   std::vector<tensor> input_gradients;
   for (const auto id : inputs_)
@@ -305,13 +305,14 @@ void segment::backward_weight(backend& ops, const segment_call& call, std::span<
   check(weights.size() == parameters_.size() && gradients.size() == parameters_.size(),
         "segment::backward_weight with another number of tensors");
   for (auto& [l, kept] : work.layers) {
-    const stopwatch watch;
+    const auto begin = begin_of(ops, call);
     const auto& s = call_of(l);
     auto context = context_for(ops, call, l, {});
     auto found = s.op->backward_weight(context, weights.subspan(s.first_parameter, s.parameter_count), kept);
     kept.clear(); // free what was kept as soon as it is used
     add_gradients(ops, l, std::move(found), gradients);
-    if (call.observe) call.observe({.layer = l, .pass = layer_pass::backward_weight, .seconds = watch.seconds()});
+    if (call.observe)
+      call.observe({.layer = l, .pass = layer_pass::backward_weight, .begin = begin, .end = ops.record()});
   }
 }
 

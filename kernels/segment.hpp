@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/model.hpp"
+#include "kernels/outcome.hpp"
 
 #include <functional>
 
@@ -40,7 +41,8 @@ enum class layer_pass : std::uint8_t { forward, backward, backward_input, backwa
 struct layer_observation {
   int layer = 0; ///< index in the model
   layer_pass pass = layer_pass::forward;
-  double seconds = 0;
+  event_ptr begin;
+  event_ptr end;                     ///< their times are there when the work is complete
   std::span<const tensor> outputs{}; ///< of a forward
   std::span<const tensor> saved{};   ///< what a forward leaves for the layer's backward
 };
@@ -52,8 +54,8 @@ struct segment_call {
   std::int64_t minibatch = 0; ///< global id
   std::int32_t microbatch = 0;
   bool update_state = true;
-  bool require_finite = true; ///< throw penstock::error for NaN or infinities of layers that do not keep_finite()
-  std::function<void(const layer_observation&)> observe{}; ///< called after each layer, for profiles; may be empty
+  outcome* tells = nullptr; ///< of NaN or infinities of layers that do not keep_finite(); null: they are not looked for
+  std::function<void(const layer_observation&)> observe{}; ///< called after each layer has been asked for; may be empty
 };
 
 /// Immutable plan of layers [first, last) of a model: fused pairs, last uses, boundary tensors. Shared by replicas.

@@ -1,8 +1,8 @@
 // Typed extents over a shared buffer. A tensor is a cheap handle; copies share the bytes.
 #pragma once
 
-#include "kernels/memory_pool.hpp"
 #include "kernels/dtype.hpp"
+#include "kernels/memory_pool.hpp"
 #include "kernels/shape.hpp"
 
 #include <atomic>

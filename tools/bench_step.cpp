@@ -46,7 +46,7 @@ public:
             apps::find_model(o.model).build({.image_size = o.image_size, .classes = 1000, .dropout = 0}))),
         whole_(model_, 0, static_cast<int>(model_->layers().size())), batch_(o.batch),
         optimizer_(make_optimizer({.momentum = 0.9F})) {
-    auto& pool = ops.device().memory();
+    auto& pool = *ops.device().host_memory();
     const auto formats = whole_.parameter_formats(ops);
     for (std::size_t i = 0; i < formats.size(); ++i) {
       const auto& p = whole_.parameters()[i];
@@ -76,11 +76,14 @@ public:
     std::vector<tensor> gradients(weights_.size());
     whole_.backward(ops, call_, {head.backward(ops, loss, 1.0F / static_cast<float>(batch_))}, weights_,
                     std::move(keep), gradients);
+    const auto strange =
+        ops.allocate_zeroed(dtype::i32, {static_cast<std::int64_t>(weights_.size())}, memory_use::scratch);
     const double start = thread_seconds();
     for (std::size_t i = 0; i < weights_.size(); ++i)
-      optimizer_->step(ops, 1e-3F, 1.0F, true, weights_[i], gradients[i], optimizer_states_[i], weights_[i]);
+      optimizer_->step(ops, 1e-3F, 1.0F, true, weights_[i], gradients[i], optimizer_states_[i], weights_[i], strange,
+                       static_cast<std::int64_t>(i));
     update_seconds += thread_seconds() - start;
-    return loss.metrics.loss_sum / static_cast<double>(batch_);
+    return read_metrics(loss.sums, batch_, loss.probabilities.dim(1)).loss_sum / static_cast<double>(batch_);
   }
 
   // Forward, and twice that for the two gradients.

@@ -65,11 +65,11 @@ private:
   void carry_out_one(send_norm& e) { caf::anon_send(clipper_, std::move(e.message)); }
   void carry_out_one(const compute_update_of& e);
   void carry_out_one(const updates_are_done&) { caf::anon_send(context_->coordinator, part_done_msg{}); }
-  template <class Work, class Done>
-  void post(Work work, Done done) {
+  // `check`: what is to be made of it when it is complete.
+  template <class Work, class Check, class Done>
+  void post(Work work, Check check, Done done) {
     auto& on = unit_->first_local();
-    work_line::post(
-        *on.work, on.line, std::move(work), [] {}, std::move(done));
+    work_line::post(*on.work, on.line, std::move(work), std::move(check), std::move(done));
   }
   void record_sum(const reduced_msg& sum, std::int64_t begun_ns) const;
   caf::actor address() const { return caf::actor_cast<caf::actor>(self_); }
@@ -108,6 +108,7 @@ void optimizer_shell::start(caf::event_based_actor* self, context_ptr context, i
 void optimizer_shell::carry_out_one(sum_replicas& e) {
   post([sum = std::move(e.sum),
         replicas = std::move(e.gradients)](backend& ops) { *sum = sum_gradients(ops, replicas); },
+       [] {},
        [to = address()](std::exception_ptr failure) {
          if (failure) caf::anon_send(to, summed_msg{nullptr, 0, std::move(failure)});
        });
@@ -136,10 +137,15 @@ void optimizer_shell::record_sum(const reduced_msg& sum, std::int64_t begun_ns) 
 }
 
 void optimizer_shell::carry_out_one(const compute_squares& e) {
-  post([job = e.job](backend& ops) { job->squares = gradient_squares(ops, *job->gradients); },
-       [job = e.job, to = address()](std::exception_ptr failure) {
-         caf::anon_send(to, squared_msg{job, std::move(failure)});
-       });
+  post(
+      [job = e.job](backend& ops) {
+        gradient_squares(ops, *job->gradients, job->squares, job->tells);
+        job->tells.fetch(ops);
+      },
+      [job = e.job] { job->tells.settle(); },
+      [job = e.job, to = address()](std::exception_ptr failure) {
+        caf::anon_send(to, squared_msg{job, std::move(failure)});
+      });
 }
 
 trace_record record_of(const update_work& job, const stage_unit& unit) {
@@ -148,8 +154,8 @@ trace_record record_of(const update_work& job, const stage_unit& unit) {
   r.stage = static_cast<std::int16_t>(unit.index);
   r.replica = static_cast<std::int16_t>(unit.local.front());
   r.stretch = static_cast<std::int32_t>(job.stretch);
-  r.begin_ns = job.begin_ns;
-  r.end_ns = job.end_ns;
+  r.begin_ns = job.begin->time_ns();
+  r.end_ns = job.end->time_ns();
   r.minibatch = job.order.first_minibatch;
   r.version_read = job.made->version - 1;
   r.version_written = job.made->version;
@@ -162,12 +168,16 @@ void optimizer_shell::carry_out_one(const compute_update_of& e) {
   post(
       [context = context_, unit = unit_, job = e.job](backend& ops) {
         auto& services = context->services;
-        job->begin_ns = trace_recorder::now_ns();
+        job->begin = ops.record();
         compute_update(ops, services.built, *unit, services.options, job->order, *job->gradients, *job->owned,
-                       job->in_place, job->made);
+                       job->in_place, job->tells, job->made);
+        job->tells.fetch(ops);
         job->gradients.reset();
-        job->end_ns = trace_recorder::now_ns();
-        if (services.trace != nullptr) services.trace->record(record_of(*job, *unit));
+        job->end = ops.record();
+      },
+      [context = context_, unit = unit_, job = e.job] {
+        job->tells.settle();
+        if (auto* trace = context->services.trace) trace->record(record_of(*job, *unit));
       },
       [job = e.job, stage = unit_->index, replicas = replicas_, to = address()](std::exception_ptr failure) {
         const auto version = std::move(job->made);
@@ -180,14 +190,18 @@ void optimizer_shell::carry_out_one(const compute_update_of& e) {
 
 void optimizer_shell::take(const collect_msg& m) {
   auto answer = std::make_shared<collected_msg>(collected_msg{unit_->index, {}, {}});
+  auto tells = std::make_shared<outcome>();
   unit_->update_stream().post(
-      [answer, m, context = context_, unit = unit_, owned = core_->owned()](backend& ops) {
-        answer->copy = copy_learnt(ops, context->services.built, *unit, *owned, m.what, m.after, *m.pool);
-        answer->measures = measure_stage(*unit, *owned);
+      [answer, tells, m, context = context_, unit = unit_, owned = core_->owned()](backend& ops) {
+        answer->copy = copy_learnt(ops, context->services.built, *unit, *owned, m.what, m.after, *m.pool, *tells);
+        tells->fetch(ops);
       },
-      [answer, reply_to = m.reply_to, context = context_, who = who_](std::exception_ptr failure) {
+      [answer, tells, reply_to = m.reply_to, context = context_, unit = unit_, owned = core_->owned(),
+       who = who_](std::exception_ptr failure) {
         guarded(*context, who, [&] {
           if (failure) std::rethrow_exception(failure);
+          tells->settle();
+          answer->measures = measure_stage(*unit, *owned);
           caf::anon_send(reply_to, std::move(*answer));
         });
       });

@@ -26,8 +26,9 @@ struct update_work {
   bool in_place = false;       ///< nothing that is posted from now on reads the version before
   std::shared_ptr<stage_weights> owned;
   weights_ptr made; ///< the new version, for the replicas
-  std::int64_t begin_ns = 0;
-  std::int64_t end_ns = 0;
+  outcome tells; ///< of the squares or of the update, when the work is complete
+  event_ptr begin;
+  event_ptr end;
 };
 using update_work_ptr = std::shared_ptr<update_work>;
 

@@ -18,6 +18,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace penstock::actors {
 
@@ -79,13 +80,28 @@ struct size_times {
   std::vector<std::vector<double>> weight_share{forward.layers.size()}; // of a split backward, by layer
 };
 
+// A layer's call, whose times are there when the work is complete.
+struct layer_span {
+  int layer = 0;
+  layer_pass pass = layer_pass::forward;
+  event_ptr begin, end;
+};
+
+template <class Wanted>
+std::vector<double> sum_layers(const std::vector<layer_span>& seen, std::size_t layers, const Wanted& wanted) {
+  std::vector<double> seconds(layers, 0);
+  for (const auto& s : seen)
+    if (wanted(s.pass)) seconds[static_cast<std::size_t>(s.layer)] += seconds_between(*s.begin, *s.end);
+  return seconds;
+}
+
 // One worker's model with a micro-batch of random samples.
 class profiled_worker {
 public:
   profiled_worker(pipeline& parts, std::size_t index, std::int64_t samples, const run_options& run,
                   const std::function<bool()>& should_stop)
       : should_stop_(should_stop), parts_(parts), stage_(parts.stages.front()), replica_(stage_.replicas[index]),
-        run_(run), samples_(samples), weights_(stage_.owned.newest), of_layers_(parts.net->layers().size(), 0) {}
+        run_(run), samples_(samples), weights_(stage_.owned.newest) {}
 
   void make_inputs() {
     auto dims = parts_.net->value(parts_.net->input()).spec.dims;
@@ -100,42 +116,52 @@ public:
       labels_.data<std::int64_t>()[i] = static_cast<std::int64_t>(next() >> 33) % parts_.net->classes();
   }
 
-  // Two micro-batches and, on the first worker, an update. Times may be null.
+  // Two micro-batches and, on the first worker, an update. Times may be null; they are there after settle().
   void pass(backend& ops, bool updates, size_times* times) {
     std::vector<tensor> gradients(stage_.layers->parameters().size());
     replica_.observe = [this](const layer_observation& o) {
       if (should_stop_ && should_stop_()) throw error("profile: stopped before it was complete");
-      of_layers_[static_cast<std::size_t>(o.layer)] += o.seconds;
+      seen_.push_back({o.layer, o.pass, o.begin, o.end});
     };
-    microbatch(ops, gradients, times, times ? &times->backward : nullptr);
-    microbatch(ops, gradients, times, times ? &times->accumulating : nullptr);
+    microbatch(ops, gradients, times ? &times->forward : nullptr, times ? &times->backward : nullptr);
+    microbatch(ops, gradients, times ? &times->forward : nullptr, times ? &times->accumulating : nullptr);
     replica_.observe = nullptr;
     if (!updates) return;
-    const auto begin = clock::now();
-    compute_update(ops, parts_, stage_, run_, {.learning_rate = 0}, gradients, stage_.owned, false);
-    if (times) times->update.push_back(seconds_since(begin));
+    outcome unread;
+    const auto begin = ops.record();
+    compute_update(ops, parts_, stage_, run_, {.learning_rate = 0}, gradients, stage_.owned, false, unread);
+    if (times)
+      later_.then([times, begin, end = ops.record()] { times->update.push_back(seconds_between(*begin, *end)); });
   }
+
+  // When what was posted is complete: its times.
+  void settle() { later_.settle(); }
 
   // A micro-batch whose backward is split: what share of each layer's is the weights' part.
   void split_pass(backend& ops, std::vector<std::vector<double>>& shares) {
     microbatch_record record = forward_pass(ops, nullptr);
     std::vector<tensor> gradients(stage_.layers->parameters().size());
-    std::vector<double> weights(of_layers_.size());
-    std::fill(of_layers_.begin(), of_layers_.end(), 0.0);
-    replica_.observe = [&](const layer_observation& o) {
-      (o.pass == layer_pass::backward_weight ? weights : of_layers_)[static_cast<std::size_t>(o.layer)] += o.seconds;
-    };
-    compute_backward_input(ops, parts_, stage_, replica_, replica_.states, {}, *weights_, record);
-    compute_backward_weight(ops, parts_, stage_, replica_, *weights_, record, gradients);
+    outcome unread;
+    seen_.clear();
+    replica_.observe = [&](const layer_observation& o) { seen_.push_back({o.layer, o.pass, o.begin, o.end}); };
+    compute_backward_input(ops, parts_, stage_, replica_, replica_.states, {}, *weights_, record, unread);
+    compute_backward_weight(ops, parts_, stage_, replica_, *weights_, record, gradients, unread);
     replica_.observe = nullptr;
-    for (std::size_t l = 0; l < weights.size(); ++l)
-      shares[l].push_back(weights[l] > 0 ? weights[l] / (weights[l] + of_layers_[l]) : 0);
+    later_.then([seen = std::exchange(seen_, {}), &shares] {
+      const auto weights =
+          sum_layers(seen, shares.size(), [](auto pass) { return pass == layer_pass::backward_weight; });
+      const auto inputs =
+          sum_layers(seen, shares.size(), [](auto pass) { return pass != layer_pass::backward_weight; });
+      for (std::size_t l = 0; l < weights.size(); ++l)
+        shares[l].push_back(weights[l] > 0 ? weights[l] / (weights[l] + inputs[l]) : 0);
+    });
   }
 
   // What a split backward keeps for its weights' part, by the first layer that needs it; the model's input is nobody's.
   void count_delayed_bytes(backend& ops, std::vector<planner::layer_cost>& costs) {
     microbatch_record record = forward_pass(ops, nullptr);
-    compute_backward_input(ops, parts_, stage_, replica_, replica_.states, {}, *weights_, record);
+    outcome unread;
+    compute_backward_input(ops, parts_, stage_, replica_, replica_.states, {}, *weights_, record, unread);
     std::set<const void*> counted{input_.storage().identity()};
     for (auto& c : costs)
       c.delayed_bytes = 0;
@@ -155,23 +181,32 @@ public:
   const tensor& input() const { return input_; }
 
 private:
-  microbatch_record forward_pass(backend& ops, size_times* times) {
+  microbatch_record forward_pass(backend& ops, pass_times* times) {
     microbatch_record record;
     record.id = {run_.seed, 0, 0, samples_, samples_};
     record.weights = weights_;
-    std::fill(of_layers_.begin(), of_layers_.end(), 0.0);
-    const auto begin = clock::now();
-    compute_forward(ops, parts_, stage_, replica_, replica_.states, {input_}, labels_, record);
-    if (times) times->forward.add(of_layers_, seconds_since(begin));
+    outcome unread;
+    seen_.clear();
+    const auto begin = ops.record();
+    compute_forward(ops, parts_, stage_, replica_, replica_.states, {input_}, labels_, record, loss_, unread);
+    keep(times, begin, ops.record());
     return record;
   }
 
-  void microbatch(backend& ops, std::vector<tensor>& gradients, size_times* times, pass_times* backward) {
-    auto record = forward_pass(ops, times);
-    std::fill(of_layers_.begin(), of_layers_.end(), 0.0);
-    const auto begin = clock::now();
-    compute_backward(ops, parts_, stage_, replica_, replica_.states, {}, *weights_, record, gradients);
-    if (backward) backward->add(of_layers_, seconds_since(begin));
+  void microbatch(backend& ops, std::vector<tensor>& gradients, pass_times* forward, pass_times* backward) {
+    auto record = forward_pass(ops, forward);
+    outcome unread;
+    seen_.clear();
+    const auto begin = ops.record();
+    compute_backward(ops, parts_, stage_, replica_, replica_.states, {}, *weights_, record, gradients, unread);
+    keep(backward, begin, ops.record());
+  }
+
+  void keep(pass_times* times, const event_ptr& begin, const event_ptr& end) {
+    if (times == nullptr) return;
+    later_.then([times, begin, end, seen = std::exchange(seen_, {})] {
+      times->add(sum_layers(seen, times->layers.size(), [](auto) { return true; }), seconds_between(*begin, *end));
+    });
   }
 
   const std::function<bool()>& should_stop_;
@@ -183,7 +218,9 @@ private:
   weights_ptr weights_; // held, so that an update writes a new version, as it does in a pipeline
   memory_pool inputs_;  // not the replica's: a source or a neighbour owns them
   tensor input_, labels_;
-  std::vector<double> of_layers_;
+  loss_metrics loss_; // nobody reads it
+  std::vector<layer_span> seen_;
+  outcome later_; // nothing of it is fetched
 };
 
 // The other workers compute the same until the measured one is done.
@@ -359,6 +396,7 @@ private:
         worker.pass(ops, true, &times);
         if (i < split_repeats) worker.split_pass(ops, times.weight_share);
       });
+      worker.settle();
     }
     keep(times, m);
     return m;

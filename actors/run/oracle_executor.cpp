@@ -134,11 +134,9 @@ void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
     records[i].id = id;
     records[i].weights = version(s.index, forward_version(s.index, tau));
     auto& replica = s.replicas[static_cast<std::size_t>(r)];
-    replica.work->run([&](backend& ops) {
-      auto result = compute_forward(ops, parts, s, replica, of(s).states[static_cast<std::size_t>(r)],
-                                    std::move(flowing), loaded.labels, records[i]);
-      flowing = std::move(result.outputs);
-      if (s.is_last) metrics = result.metrics;
+    run_and_settle(*replica.work, [&](backend& ops, outcome& tells) {
+      flowing = compute_forward(ops, parts, s, replica, of(s).states[static_cast<std::size_t>(r)], std::move(flowing),
+                                loaded.labels, records[i], metrics, tells);
     });
   }
   if (services_.options.stop_on_nonfinite && !std::isfinite(metrics.loss_sum))
@@ -151,9 +149,9 @@ void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
     const auto i = static_cast<std::size_t>(s.index);
     const auto r = static_cast<std::size_t>(planner::replica_of(run_->schedule, s.index, tau, micro));
     const auto weights = run_->schedule.stashes_weights ? records[i].weights : of(s).weights.newest;
-    s.replicas[r].work->run([&](backend& ops) {
+    run_and_settle(*s.replicas[r].work, [&](backend& ops, outcome& tells) {
       flowing = compute_backward(ops, parts, s, s.replicas[r], of(s).states[r], std::move(flowing), *weights,
-                                 records[i], memory_[i].gradients[r]);
+                                 records[i], memory_[i].gradients[r], tells);
     });
     records[i] = {};
   }
@@ -180,8 +178,8 @@ void oracle_executor::apply(int stage, std::int64_t group, std::int64_t contribu
   order.gradient_scale *= clip;
   auto& own = of(s).weights;
   const bool in_place = versions.empty(); // else a later forward reads the newest
-  s.update_stream().run([&](backend& ops) {
-    compute_update(ops, services_.built, s, services_.options, order, sum, own, in_place);
+  run_and_settle(s.update_stream(), [&](backend& ops, outcome& tells) {
+    compute_update(ops, services_.built, s, services_.options, order, sum, own, in_place, tells);
     sum.clear();
   });
   versions.push_back(own.newest);
@@ -206,11 +204,12 @@ void oracle_executor::update_all(std::int64_t tau) {
   double squares = 0;
   for (auto& s : services_.built.stages) {
     sums.push_back(gather(s.index));
-    if (services_.options.clip_norm > 0)
-      s.update_stream().run([&](backend& ops) {
-        for (const auto q : gradient_squares(ops, sums.back()))
-          squares += q;
-      });
+    if (services_.options.clip_norm <= 0) continue;
+    std::vector<double> of_stage;
+    run_and_settle(s.update_stream(),
+                   [&](backend& ops, outcome& tells) { gradient_squares(ops, sums.back(), of_stage, tells); });
+    for (const auto q : of_stage)
+      squares += q;
   }
   const auto clip =
       services_.options.clip_norm > 0 ? clip_factor(std::sqrt(squares), services_.options.clip_norm) : 1.0F;
@@ -227,14 +226,14 @@ std::optional<loss_metrics> oracle_executor::evaluate(const dataset& data, std::
     services_.observer.on_progress({"evaluating", total.samples, data.size()});
     const auto loaded = loader.load(b, 0);
     std::vector<tensor> flowing{loaded.input};
+    loss_metrics metrics;
     for (auto& s : services_.built.stages)
-      s.update_stream().run([&](backend& ops) {
+      run_and_settle(s.update_stream(), [&](backend& ops, outcome& tells) {
         auto stage_states = states[static_cast<std::size_t>(s.index)];
-        auto result = compute_evaluation(ops, services_.built, s, std::move(flowing), loaded.labels,
-                                         *of(s).weights.newest, stage_states);
-        flowing = std::move(result.outputs);
-        if (s.is_last) total += result.metrics;
+        flowing = compute_evaluation(ops, services_.built, s, std::move(flowing), loaded.labels, *of(s).weights.newest,
+                                     stage_states, metrics, tells);
       });
+    total += metrics;
   }
   return total;
 }
@@ -243,11 +242,11 @@ std::map<int, stage_copy> oracle_executor::copies(copy_of what, const std::strin
   std::map<int, stage_copy> all;
   memory_pool pool;
   for (auto& s : services_.built.stages)
-    s.update_stream().run([&](backend& ops) {
+    run_and_settle(s.update_stream(), [&](backend& ops, outcome& tells) {
       auto& copy = all[s.index];
-      copy = copy_learnt(ops, services_.built, s, of(s).weights, what, after, pool);
+      copy = copy_learnt(ops, services_.built, s, of(s).weights, what, after, pool, tells);
       for (std::size_t r = 0; r < s.replicas.size(); ++r)
-        copy.merge(copy_states(s, static_cast<int>(r), of(s).states[r], what, after, pool));
+        copy.merge(copy_states(ops, s, static_cast<int>(r), of(s).states[r], what, after, pool, tells));
     });
   return all;
 }

@@ -1,13 +1,12 @@
 // How long a stage replica's work took, for profiles and for comparing a run with its prediction.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
 namespace penstock::actors {
 
-/// Durations of one kind of work; keeps the latest few thousand. Belongs to one thread at a time.
+/// Durations of one kind of work; keeps the latest few thousand. Belongs to its stream's completions.
 class duration_log {
 public:
   void add(double seconds);
@@ -24,19 +23,6 @@ struct compute_times {
   duration_log backward;                        ///< of a micro-batch, with its recomputation, where it is whole
   duration_log backward_input, backward_weight; ///< the parts of one that is split, recomputation in the first
   duration_log update;                          ///< first replica only
-
-  /// Adds its own lifetime to a log.
-  class watch {
-  public:
-    explicit watch(duration_log& log) : log_(log) {}
-    ~watch() { log_.add(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count()); }
-    watch(const watch&) = delete;
-    watch& operator=(const watch&) = delete;
-
-  private:
-    duration_log& log_;
-    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  };
 };
 
 } // namespace penstock::actors

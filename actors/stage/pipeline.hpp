@@ -25,7 +25,7 @@ struct replica_unit {
   std::unique_ptr<stream> work;   ///< stages of one worker take turns
   std::shared_ptr<work_line> line = std::make_shared<work_line>(); ///< of what actors post to it
   std::vector<tensor> states;                            ///< BatchNorm statistics by segment::states(), for their owner
-  compute_times times;                                   ///< written on the stream
+  compute_times times;                                   ///< written when work of the stream is complete
   std::function<void(const layer_observation&)> observe; ///< for profiles; else empty
 };
 

@@ -6,67 +6,108 @@
 #include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/ops/optimizer_ops.hpp"
 
-#include <cstring>
+#include <exception>
 
 namespace penstock::actors {
 
 namespace {
 
-segment_call training_call(const pipeline& p, const microbatch_id& id, const replica_unit& r) {
+segment_call training_call(const pipeline& p, const microbatch_id& id, const replica_unit& r, outcome& tells) {
   return {.seed = id.seed,
           .minibatch = id.minibatch,
           .microbatch = id.microbatch,
-          .require_finite = p.require_finite,
+          .tells = p.require_finite ? &tells : nullptr,
           .observe = r.observe};
 }
 
-// The source sends plain images; between layers rank-4 tensors have the device's own layout.
-void adopt_layout(backend& ops, std::vector<tensor>& inputs) {
-  for (auto& t : inputs)
-    if (t && t.rank() == 4 && t.type() == dtype::f32)
-      t = ops.reorder(t, ops.activation_format(t.dims()), memory_use::activations);
+bool reads_host(backend& ops) {
+  return ops.device().host_memory() != nullptr;
 }
 
+// The source sends plain images, and so do other ranks where the device's memory is its own; between layers rank-4
+// tensors have the device's layout.
+void take_in(backend& ops, std::vector<tensor>& inputs, bool from_source) {
+  if (!from_source && reads_host(ops)) return;
+  for (auto& t : inputs) {
+    if (!t) continue;
+    t = ops.from_host(t, memory_use::activations);
+    if (t.rank() == 4 && t.type() == dtype::f32)
+      t = ops.reorder(t, ops.activation_format(t.dims()), memory_use::activations);
+  }
+}
+
+// Statistics come from the host when a run or an evaluation begins.
+void take_in_states(backend& ops, std::span<tensor> states) {
+  if (reads_host(ops)) return;
+  for (auto& t : states)
+    t = ops.from_host(t, memory_use::optimizer_state);
+}
+
+// How long the device takes from here to the end of the scope, when it is known.
+class timing {
+public:
+  timing(backend& ops, duration_log& log, outcome& tells)
+      : ops_(ops), log_(log), tells_(tells), begin_(ops.record()), faults_(std::uncaught_exceptions()) {}
+  ~timing() {
+    if (std::uncaught_exceptions() > faults_) return;
+    tells_.then([&log = log_, begin = begin_, end = ops_.record()] { log.add(seconds_between(*begin, *end)); });
+  }
+  timing(const timing&) = delete;
+  timing& operator=(const timing&) = delete;
+
+private:
+  backend& ops_;
+  duration_log& log_;
+  outcome& tells_;
+  event_ptr begin_;
+  int faults_;
+};
+
 // A layer actor is its writer's, as a layer may be.
-void require_finite_messages(backend& ops, const pipeline& p, const stage_unit& s, const char* what,
-                             const std::vector<value_id>& ids, const std::vector<tensor>& tensors) {
+void look_through_messages(backend& ops, const pipeline& p, const stage_unit& s, const char* what,
+                           const std::vector<value_id>& ids, const std::vector<tensor>& tensors, outcome& tells) {
   if (!p.require_finite) return;
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (!is_finite(tensors[i]))
-      require_finite(ops.to_plain(tensors[i]), "[message] " + std::string(what) + " of " + p.net->value(ids[i]).name +
-                                                   " from the layer actor beside stage " + std::to_string(s.index));
+    if (tensors[i])
+      tells.expect(ops.get<elementwise_ops>().find_nonfinite(tensors[i]),
+                   [dims = tensors[i].dims(),
+                    message = "[message] " + std::string(what) + " of " + p.net->value(ids[i]).name +
+                              " from the layer actor beside stage " + std::to_string(s.index)](const tensor& found) {
+                     require_none_found(found, dims, message);
+                   });
 }
 
 void recompute(backend& ops, const pipeline& p, const stage_unit& s, const replica_unit& r, std::span<tensor> states,
-               microbatch_record& record) {
-  auto call = training_call(p, record.id, r);
+               microbatch_record& record, outcome& tells) {
+  auto call = training_call(p, record.id, r, tells);
   call.update_state = false; // it was, by the forward
   s.layers->forward(ops, call, std::move(record.inputs), record.weights->tensors, states, &record.activations);
 }
 
+void expect_metrics(const softmax_cross_entropy::forward_value& loss, const tensor& logits, loss_metrics& metrics,
+                    outcome& tells) {
+  tells.expect(loss.sums, [&metrics, samples = logits.dim(0), classes = logits.dim(1)](const tensor& sums) {
+    metrics = read_metrics(sums, samples, classes);
+  });
+}
+
 } // namespace
 
-stage_forward compute_forward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
-                              std::span<tensor> states, std::vector<tensor> inputs, const tensor& labels,
-                              microbatch_record& record) {
-  stage_forward result;
-  if (record.id.samples == 0) {
-    result.outputs.resize(s.layers->outputs().size());
-    return result;
-  }
-  const compute_times::watch timing(r.times.forward);
-  if (s.after_layer_actor) require_finite_messages(ops, p, s, "the activation", s.layers->inputs(), inputs);
-  if (s.is_first) adopt_layout(ops, inputs);
+std::vector<tensor> compute_forward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
+                                    std::span<tensor> states, std::vector<tensor> inputs, const tensor& labels,
+                                    microbatch_record& record, loss_metrics& metrics, outcome& tells) {
+  if (record.id.samples == 0) return std::vector<tensor>(s.layers->outputs().size());
+  const timing measured(ops, r.times.forward, tells);
+  take_in(ops, inputs, s.is_first);
+  take_in_states(ops, states);
+  if (s.after_layer_actor) look_through_messages(ops, p, s, "the activation", s.layers->inputs(), inputs, tells);
   if (s.recomputes) record.inputs = inputs; // a second handle: no layer may write into them
-  auto outputs = s.layers->forward(ops, training_call(p, record.id, r), std::move(inputs), record.weights->tensors,
-                                   states, s.recomputes ? nullptr : &record.activations);
-  if (s.is_last) {
-    record.loss = p.loss.forward(ops, outputs.front(), labels);
-    result.metrics = record.loss.metrics;
-  } else {
-    result.outputs = std::move(outputs);
-  }
-  return result;
+  auto outputs = s.layers->forward(ops, training_call(p, record.id, r, tells), std::move(inputs),
+                                   record.weights->tensors, states, s.recomputes ? nullptr : &record.activations);
+  if (!s.is_last) return outputs;
+  record.loss = p.loss.forward(ops, outputs.front(), ops.from_host(labels, memory_use::activations));
+  expect_metrics(record.loss, outputs.front(), metrics, tells);
+  return {};
 }
 
 namespace {
@@ -74,9 +115,11 @@ namespace {
 // What a backward begins with, whole or split: the gradients of what the stage put out.
 std::vector<tensor> prepare_backward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
                                      std::span<tensor> states, std::vector<tensor> output_gradients,
-                                     microbatch_record& record) {
-  if (s.before_layer_actor) require_finite_messages(ops, p, s, "the gradient", s.layers->outputs(), output_gradients);
-  if (s.recomputes) recompute(ops, p, s, r, states, record);
+                                     microbatch_record& record, outcome& tells) {
+  take_in(ops, output_gradients, false);
+  if (s.before_layer_actor)
+    look_through_messages(ops, p, s, "the gradient", s.layers->outputs(), output_gradients, tells);
+  if (s.recomputes) recompute(ops, p, s, r, states, record, tells);
   if (!s.is_last) return output_gradients;
   check(record.id.minibatch_samples > 0, "the loss needs the minibatch's sample count");
   const auto scale = 1.0F / static_cast<float>(record.id.minibatch_samples);
@@ -86,13 +129,13 @@ std::vector<tensor> prepare_backward(backend& ops, const pipeline& p, const stag
   return output_gradients;
 }
 
-segment_call telling_call(const pipeline& p, const microbatch_record& record, replica_unit& r,
-                          const std::function<void(int)>& layer_done) {
-  auto call = training_call(p, record.id, r);
+segment_call telling_call(backend& ops, const pipeline& p, const microbatch_record& record, replica_unit& r,
+                          outcome& tells, const layer_listener& layer_done) {
+  auto call = training_call(p, record.id, r, tells);
   if (layer_done)
-    call.observe = [&](const layer_observation& o) {
-      if (r.observe) r.observe(o);
-      layer_done(o.layer);
+    call.observe = [&ops, observe = r.observe, layer_done](const layer_observation& o) {
+      if (observe) observe(o);
+      ops.when_reached([layer_done, layer = o.layer] { (*layer_done)(layer); });
     };
   return call;
 }
@@ -102,46 +145,46 @@ segment_call telling_call(const pipeline& p, const microbatch_record& record, re
 std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
                                      std::span<tensor> states, std::vector<tensor> output_gradients,
                                      const weight_set& weights, microbatch_record& record, std::span<tensor> gradients,
-                                     const std::function<void(int)>& layer_done) {
+                                     outcome& tells, const layer_listener& layer_done) {
   if (record.id.samples == 0) return std::vector<tensor>(s.layers->inputs().size());
-  const compute_times::watch timing(r.times.backward);
-  output_gradients = prepare_backward(ops, p, s, r, states, std::move(output_gradients), record);
-  return s.layers->backward(ops, telling_call(p, record, r, layer_done), std::move(output_gradients), weights.tensors,
-                            std::move(record.activations), gradients);
+  const timing measured(ops, r.times.backward, tells);
+  output_gradients = prepare_backward(ops, p, s, r, states, std::move(output_gradients), record, tells);
+  return s.layers->backward(ops, telling_call(ops, p, record, r, tells, layer_done), std::move(output_gradients),
+                            weights.tensors, std::move(record.activations), gradients);
 }
 
 std::vector<tensor> compute_backward_input(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
                                            std::span<tensor> states, std::vector<tensor> output_gradients,
-                                           const weight_set& weights, microbatch_record& record) {
+                                           const weight_set& weights, microbatch_record& record, outcome& tells) {
   if (record.id.samples == 0) return std::vector<tensor>(s.layers->inputs().size());
-  const compute_times::watch timing(r.times.backward_input);
-  output_gradients = prepare_backward(ops, p, s, r, states, std::move(output_gradients), record);
-  return s.layers->backward_input(ops, training_call(p, record.id, r), std::move(output_gradients), weights.tensors,
-                                  std::move(record.activations), record.weight_work);
+  const timing measured(ops, r.times.backward_input, tells);
+  output_gradients = prepare_backward(ops, p, s, r, states, std::move(output_gradients), record, tells);
+  return s.layers->backward_input(ops, training_call(p, record.id, r, tells), std::move(output_gradients),
+                                  weights.tensors, std::move(record.activations), record.weight_work);
 }
 
 void compute_backward_weight(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
                              const weight_set& weights, microbatch_record& record, std::span<tensor> gradients,
-                             const std::function<void(int)>& layer_done) {
+                             outcome& tells, const layer_listener& layer_done) {
   if (record.id.samples == 0) return;
-  const compute_times::watch timing(r.times.backward_weight);
-  s.layers->backward_weight(ops, telling_call(p, record, r, layer_done), weights.tensors, std::move(record.weight_work),
-                            gradients);
+  const timing measured(ops, r.times.backward_weight, tells);
+  s.layers->backward_weight(ops, telling_call(ops, p, record, r, tells, layer_done), weights.tensors,
+                            std::move(record.weight_work), gradients);
 }
 
-stage_forward compute_evaluation(backend& ops, const pipeline& p, const stage_unit& s, std::vector<tensor> inputs,
-                                 const tensor& labels, const weight_set& weights, std::span<tensor> states) {
-  stage_forward result;
-  if (s.after_layer_actor) require_finite_messages(ops, p, s, "the activation", s.layers->inputs(), inputs);
-  if (s.is_first) adopt_layout(ops, inputs);
-  auto outputs =
-      s.layers->forward(ops, {.mode = phase::evaluation, .update_state = false, .require_finite = p.require_finite},
-                        std::move(inputs), weights.tensors, states, nullptr);
-  if (s.is_last)
-    result.metrics = p.loss.forward(ops, outputs.front(), labels).metrics;
-  else
-    result.outputs = std::move(outputs);
-  return result;
+std::vector<tensor> compute_evaluation(backend& ops, const pipeline& p, const stage_unit& s, std::vector<tensor> inputs,
+                                       const tensor& labels, const weight_set& weights, std::span<tensor> states,
+                                       loss_metrics& metrics, outcome& tells) {
+  take_in(ops, inputs, s.is_first);
+  take_in_states(ops, states);
+  if (s.after_layer_actor) look_through_messages(ops, p, s, "the activation", s.layers->inputs(), inputs, tells);
+  auto outputs = s.layers->forward(
+      ops, {.mode = phase::evaluation, .update_state = false, .tells = p.require_finite ? &tells : nullptr},
+      std::move(inputs), weights.tensors, states, nullptr);
+  if (!s.is_last) return outputs;
+  const auto loss = p.loss.forward(ops, outputs.front(), ops.from_host(labels, memory_use::activations));
+  expect_metrics(loss, outputs.front(), metrics, tells);
+  return {};
 }
 
 std::vector<tensor> sum_gradients(backend& ops, std::vector<std::vector<tensor>> replicas) {
@@ -165,82 +208,100 @@ std::vector<tensor> sum_gradients(backend& ops, std::span<const gradients_ptr> r
   return sum_gradients(ops, std::move(all));
 }
 
-std::vector<double> gradient_squares(backend& ops, std::span<const tensor> gradients) {
-  std::vector<double> squares;
-  for (const auto& g : gradients)
-    squares.push_back(g ? ops.get<optimizer_ops>().sum_of_squares(g) : 0);
-  return squares;
+void gradient_squares(backend& ops, std::span<const tensor> gradients, std::vector<double>& squares, outcome& tells) {
+  const auto count = static_cast<std::int64_t>(gradients.size());
+  const auto sums = ops.allocate_zeroed(dtype::f64, {count}, memory_use::scratch);
+  for (std::int64_t i = 0; i < count; ++i)
+    if (const auto& g = gradients[static_cast<std::size_t>(i)])
+      ops.get<optimizer_ops>().sum_of_squares(ops.from_host(g, memory_use::gradients), sums, i);
+  tells.expect(sums, [&squares](const tensor& there) {
+    squares.assign(there.data<double>(), there.data<double>() + there.elements());
+  });
 }
 
 namespace {
 
-void keep_first_gradients(backend& ops, const stage_unit& s, float scale, std::span<const tensor> gradients,
-                          named_tensors& kept) {
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i]) continue;
-    auto plain = ops.to_plain(gradients[i]);
-    auto copy = ops.allocate(dtype::f32, plain.dims(), memory_use::scratch);
-    for (std::int64_t e = 0; e < plain.elements(); ++e)
-      copy.data<float>()[e] = plain.data<float>()[e] * scale;
-    kept[s.layers->parameters()[i].name] = std::move(copy);
-  }
+// A layer may swallow what is not finite (ReLU of NaN), so that no loss shows it; its gradients cannot.
+void expect_finite_weights(const stage_unit& s, const update_order& order, std::int64_t version, const tensor& strange,
+                           outcome& tells) {
+  tells.expect(strange, [&s, first = order.first_minibatch, version](const tensor& flags) {
+    for (std::int64_t i = 0; i < flags.elements(); ++i)
+      if (flags.data<std::int32_t>()[i] != 0)
+        throw error("[training] the weights are not finite after an update: stage " + std::to_string(s.index) +
+                    ", parameter " + s.layers->parameters()[static_cast<std::size_t>(i)].name + ", minibatch " +
+                    std::to_string(first) + ", weight version " + std::to_string(version));
+  });
 }
 
 } // namespace
 
 void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_options& options,
                     const update_order& order, std::span<const tensor> gradients, stage_weights& owned, bool in_place,
-                    weights_ptr made) {
-  const compute_times::watch timing(s.first_local().times.update);
-  if (order.keep_gradients) keep_first_gradients(ops, s, order.gradient_scale, gradients, owned.first_gradients);
+                    outcome& tells, weights_ptr made) {
+  const timing measured(ops, s.first_local().times.update, tells);
   const auto newest = owned.newest;
   auto next = made ? std::move(made) : std::make_shared<weight_set>(weight_set{newest->version + 1, {}});
   check(next->version == newest->version + 1, "an update out of turn");
   next->tensors.resize(newest->tensors.size());
+  const auto parameters = static_cast<std::int64_t>(newest->tensors.size());
+  const auto strange = ops.allocate_zeroed(dtype::i32, {parameters}, memory_use::scratch);
   for (std::size_t i = 0; i < next->tensors.size(); ++i) {
     const tensor weight = newest->tensors[i];
     if (!gradients[i]) { // nothing flowed back: the parameter stays as it is
       next->tensors[i] = weight;
       continue;
     }
+    const auto gradient = ops.from_host(gradients[i], memory_use::gradients);
+    if (order.keep_gradients)
+      owned.first_gradients[s.layers->parameters()[i].name] =
+          ops.get<elementwise_ops>().scaled(gradient, order.gradient_scale);
     tensor target =
         in_place ? weight : ops.allocate(weight.type(), weight.dims(), memory_use::weights, weight.format());
     const auto& spec = s.layers->parameters()[i].spec;
     const bool decay = options.decay_norm_bias || !spec.norm_or_bias;
-    const bool finite = p.rule->step(ops, order.learning_rate, order.gradient_scale, decay, weight, gradients[i],
-                                     owned.optimizer_states[i], target);
-    // A layer may swallow what is not finite (ReLU of NaN), so that no loss shows it; its gradients cannot.
-    if (!finite && options.stop_on_nonfinite)
-      throw error("[training] the weights are not finite after an update: stage " + std::to_string(s.index) +
-                  ", parameter " + s.layers->parameters()[i].name + ", minibatch " +
-                  std::to_string(order.first_minibatch) + ", weight version " + std::to_string(next->version));
+    p.rule->step(ops, order.learning_rate, order.gradient_scale, decay, weight, gradient, owned.optimizer_states[i],
+                 target, strange, static_cast<std::int64_t>(i));
     next->tensors[i] = std::move(target);
   }
+  if (options.stop_on_nonfinite) expect_finite_weights(s, order, next->version, strange, tells);
   owned.newest = std::move(next);
 }
 
-void compute_job(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r, stage_work& job,
-                 const std::function<void(int)>& layer_done) {
+namespace {
+
+void compute_work(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r, stage_work& job,
+                  const layer_listener& layer_done) {
   switch (job.what) {
+  case stage_work::kind::forward:
+    job.outputs = compute_forward(ops, p, s, r, *job.states, std::move(job.inputs), job.labels, *job.record,
+                                  job.metrics, job.tells);
+    if (job.lets_go_of_weights) job.record->weights.reset();
+    return;
   case stage_work::kind::backward:
     job.outputs = compute_backward(ops, p, s, r, *job.states, std::move(job.inputs), *job.weights, *job.record,
-                                   *job.gradients, layer_done);
+                                   *job.gradients, job.tells, layer_done);
     return;
   case stage_work::kind::backward_input:
-    job.outputs = compute_backward_input(ops, p, s, r, *job.states, std::move(job.inputs), *job.weights, *job.record);
+    job.outputs =
+        compute_backward_input(ops, p, s, r, *job.states, std::move(job.inputs), *job.weights, *job.record, job.tells);
     return;
   case stage_work::kind::backward_weight:
-    return compute_backward_weight(ops, p, s, r, *job.weights, *job.record, *job.gradients, layer_done);
-  case stage_work::kind::forward:
+    return compute_backward_weight(ops, p, s, r, *job.weights, *job.record, *job.gradients, job.tells, layer_done);
   case stage_work::kind::evaluate:
-    break;
+    job.outputs = compute_evaluation(ops, p, s, std::move(job.inputs), job.labels, *job.weights, *job.states,
+                                     job.metrics, job.tells);
+    return;
   }
-  auto result = job.what == stage_work::kind::forward
-                    ? compute_forward(ops, p, s, r, *job.states, std::move(job.inputs), job.labels, *job.record)
-                    : compute_evaluation(ops, p, s, std::move(job.inputs), job.labels, *job.weights, *job.states);
-  job.outputs = std::move(result.outputs);
-  job.metrics = result.metrics;
-  if (job.lets_go_of_weights) job.record->weights.reset();
+}
+
+} // namespace
+
+void compute_job(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r, stage_work& job,
+                 const layer_listener& layer_done) {
+  job.begin = ops.record();
+  compute_work(ops, p, s, r, job, layer_done);
+  job.tells.fetch(ops);
+  job.end = ops.record();
 }
 
 } // namespace penstock::actors

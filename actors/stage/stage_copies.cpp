@@ -2,6 +2,7 @@
 #include "actors/stage/stage_copies.hpp"
 
 #include "kernels/finite.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
 
 #include <algorithm>
 
@@ -22,14 +23,17 @@ std::string of_stage(const stage_unit& s, const std::string& after) {
   return " of stage " + std::to_string(s.index) + " " + after;
 }
 
-void require_finite_state(backend& ops, const pipeline& p, const stage_unit& s, const stage_weights& owned,
-                          const std::string& after) {
+void look_through_state(backend& ops, const pipeline& p, const stage_unit& s, const stage_weights& owned,
+                        const std::string& after, outcome& tells) {
   const auto names = p.rule->state_names();
   for (std::size_t i = 0; i < owned.optimizer_states.size(); ++i)
-    for (std::size_t n = 0; n < names.size(); ++n)
-      if (const auto& t = owned.optimizer_states[i].tensors[n]; !is_finite(t))
-        require_finite(ops.to_plain(t), "[training] optimizer state " + s.layers->parameters()[i].name + "." +
-                                            names[n] + of_stage(s, after));
+    for (std::size_t n = 0; n < names.size(); ++n) {
+      const auto& t = owned.optimizer_states[i].tensors[n];
+      tells.expect(
+          ops.get<elementwise_ops>().find_nonfinite(t),
+          [dims = t.dims(), what = "[training] optimizer state " + s.layers->parameters()[i].name + "." + names[n] +
+                                   of_stage(s, after)](const tensor& found) { require_none_found(found, dims, what); });
+    }
 }
 
 void lend(stage_copy& copy, const pipeline& p, const stage_unit& s, const stage_weights& owned) {
@@ -45,10 +49,12 @@ void lend(stage_copy& copy, const pipeline& p, const stage_unit& s, const stage_
 } // namespace
 
 stage_copy copy_learnt(backend& ops, const pipeline& p, const stage_unit& s, const stage_weights& owned, copy_of what,
-                       const std::string& after, memory_pool& pool) {
+                       const std::string& after, memory_pool& pool, outcome& tells) {
   stage_copy copy;
-  if (what == copy_of::nothing) require_finite_state(ops, p, s, owned, after);
-  if (what == copy_of::first_gradients) copy.first_gradients = owned.first_gradients;
+  if (what == copy_of::nothing) look_through_state(ops, p, s, owned, after, tells);
+  if (what == copy_of::first_gradients)
+    for (const auto& [name, gradient] : owned.first_gradients)
+      copy.first_gradients[name] = ops.to_host(gradient, pool);
   // One rank speaks for the stage.
   const bool is_wanted = what == copy_of::everything || what == copy_of::as_stored;
   if (!is_wanted || p.where.owner(s.index) != p.rank) return copy;
@@ -64,16 +70,20 @@ stage_copy copy_learnt(backend& ops, const pipeline& p, const stage_unit& s, con
   return copy;
 }
 
-stage_copy copy_states(const stage_unit& s, int replica, std::span<const tensor> states, copy_of what,
-                       const std::string& after, memory_pool& pool) {
+stage_copy copy_states(backend& ops, const stage_unit& s, int replica, std::span<const tensor> states, copy_of what,
+                       const std::string& after, memory_pool& pool, outcome& tells) {
   stage_copy copy;
+  const bool is_wanted = what == copy_of::everything || what == copy_of::as_stored || what == copy_of::statistics;
+  if (!is_wanted && what != copy_of::nothing) return copy;
   for (std::size_t i = 0; i < s.layers->states().size(); ++i) {
     const auto& state = s.layers->states()[i];
-    if (what == copy_of::nothing) require_state(states[i], state.spec, "[training] " + state.name + of_stage(s, after));
-    if (what != copy_of::everything && what != copy_of::as_stored && what != copy_of::statistics) continue;
-    auto one = tensor::allocate(pool, states[i].type(), states[i].dims(), memory_use::scratch);
-    std::copy_n(states[i].raw(), states[i].bytes(), one.raw());
-    copy.states[replica][state.name] = std::move(one);
+    auto one = ops.to_host(states[i], pool);
+    if (what == copy_of::nothing)
+      tells.then([one, spec = state.spec, what = "[training] " + state.name + of_stage(s, after)] {
+        require_state(one, spec, what);
+      });
+    else
+      copy.states[replica][state.name] = std::move(one);
   }
   return copy;
 }

@@ -5,15 +5,15 @@
 
 namespace penstock::actors {
 
-/// Of what an optimizer owns, on a stream of its device. Throws penstock::error that names the tensor, its stage, the
-/// first bad value and its place for copy_of::nothing where optimizer state is not finite (weights are looked through
-/// as they are updated); `after` ends the line.
+/// Of what an optimizer owns, on a stream of its device; the bytes are there when the work is settled. `tells` throws
+/// penstock::error that names the tensor, its stage, the first bad value and its place for copy_of::nothing where
+/// optimizer state is not finite (weights are looked through as they are updated); `after` ends the line.
 stage_copy copy_learnt(backend& ops, const pipeline& p, const stage_unit& s, const stage_weights& owned, copy_of what,
-                       const std::string& after, memory_pool& pool);
+                       const std::string& after, memory_pool& pool, outcome& tells);
 
 /// Of what a replica owns, likewise.
-stage_copy copy_states(const stage_unit& s, int replica, std::span<const tensor> states, copy_of what,
-                       const std::string& after, memory_pool& pool);
+stage_copy copy_states(backend& ops, const stage_unit& s, int replica, std::span<const tensor> states, copy_of what,
+                       const std::string& after, memory_pool& pool, outcome& tells);
 
 stage_measures measure_stage(const stage_unit& s, const stage_weights& owned);
 

@@ -90,8 +90,8 @@ void stage_tracer::sent(const message_key& key, std::int64_t bytes, int peer) {
 void stage_tracer::computed(const stage_work& job) {
   if (recorder_ == nullptr) return;
   auto r = record_of(kind_of(job.what));
-  r.begin_ns = job.begin_ns;
-  r.end_ns = job.end_ns;
+  r.begin_ns = job.begin->time_ns();
+  r.end_ns = job.end->time_ns();
   r.minibatch = job.key.minibatch;
   r.microbatch = job.key.microbatch;
   r.version_read = job.version;

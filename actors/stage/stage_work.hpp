@@ -41,11 +41,12 @@ struct stage_work {
   gradients_ptr gradients;                     ///< a backward, or its weights' part, adds to it
   std::int64_t completes_group = -1;           ///< the update whose last gradients these are; its buckets may go
 
-  // results
+  // results: what the stream asked the device for, and when it is complete, settled
   std::vector<tensor> outputs;
   loss_metrics metrics;
-  std::int64_t begin_ns = 0;
-  std::int64_t end_ns = 0;
+  outcome tells;
+  event_ptr begin;
+  event_ptr end;
 
   /// Lets go of all that was only read, so that nothing is held while the job travels back.
   void drop_inputs() {

@@ -22,14 +22,23 @@ struct stream_side {
   stage_tracer trace;
 
   // Every handle that was read through is gone before the completion is sent.
-  void compute(backend& ops, stage_work& job, const std::function<void(int)>& layer_done) {
-    job.begin_ns = trace_recorder::now_ns();
+  void compute(backend& ops, stage_work& job, const layer_listener& layer_done) {
     adopt_layouts(ops, job.inputs);
     compute_job(ops, context->services.built, *unit, *own, job, layer_done);
     job.drop_inputs();
-    job.end_ns = trace_recorder::now_ns();
+  }
+  // When the device has done it.
+  void settle(stage_work& job) {
+    job.tells.settle();
+    require_finite_loss(place, job);
     trace.computed(job);
   }
+};
+
+// An answer on its way through the stream.
+struct collected {
+  collected_msg message;
+  outcome tells;
 };
 
 // What the actor keeps of one of its stages.
@@ -85,10 +94,20 @@ public:
   }
   void take(const collect_msg& m) {
     for (const auto& h : hosted_) {
-      collected_msg answer{h.stage, {}, {}};
-      answer.copy =
-          copy_states(*h.unit, core_->place().replica, core_->stage(h.stage).states(), m.what, m.after, *m.pool);
-      caf::anon_send(m.reply_to, std::move(answer));
+      auto answer = std::make_shared<collected>(collected{{h.stage, {}, {}}, {}});
+      h.own->work->post(
+          [answer, m, unit = h.unit, replica = core_->place().replica,
+           states = core_->stage(h.stage).states()](backend& ops) {
+            answer->message.copy = copy_states(ops, *unit, replica, states, m.what, m.after, *m.pool, answer->tells);
+            answer->tells.fetch(ops);
+          },
+          [answer, reply_to = m.reply_to, context = context_, who = who_](std::exception_ptr failure) {
+            guarded(*context, who, [&] {
+              if (failure) std::rethrow_exception(failure);
+              answer->tells.settle();
+              caf::anon_send(reply_to, std::move(answer->message));
+            });
+          });
     }
   }
   std::string describe_wait() const { return core_->describe_wait(); }
@@ -146,13 +165,13 @@ private:
     context_->stage = h.stage;
     context_->minibatch = e.job->what == stage_work::kind::evaluate ? -1 : e.job->key.minibatch;
     const auto address = caf::actor_cast<worker_actor>(self_);
-    auto layer_done = e.job->completes_group >= 0 ? bucket_sender(h, *e.job) : std::function<void(int)>();
+    auto layer_done = e.job->completes_group >= 0 ? bucket_sender(h, *e.job) : layer_listener();
     work_line::post(
         *h.own->work, h.own->line,
         [on_stream = h.on_stream, raw = e.job.get(), done = std::move(layer_done)](backend& ops) {
           on_stream->compute(ops, *raw, done);
         },
-        [on_stream = h.on_stream, raw = e.job.get()] { require_finite_loss(on_stream->place, *raw); },
+        [on_stream = h.on_stream, raw = e.job.get()] { on_stream->settle(*raw); },
         [job = e.job, address](std::exception_ptr failure) {
           caf::anon_send(address, computed_msg{job, std::move(failure)});
         });
@@ -187,11 +206,11 @@ private:
     caf::anon_send(to, std::move(m));
   }
 
-  // Hands each bucket over, on the stream, as soon as the layers that it belongs to are done.
-  std::function<void(int)> bucket_sender(const hosted& h, const stage_work& job) const {
-    return [next = std::size_t{0}, group = job.completes_group, stretch = job.key.stretch, sum = job.gradients,
-            plan = h.buckets, layers = h.unit->layers, to = h.links.optimizer,
-            replica = core_->place().replica](int layer) mutable {
+  // Hands each bucket over as soon as the layers that it belongs to are done.
+  layer_listener bucket_sender(const hosted& h, const stage_work& job) const {
+    auto send = [next = std::size_t{0}, group = job.completes_group, stretch = job.key.stretch, sum = job.gradients,
+                 plan = h.buckets, layers = h.unit->layers, to = h.links.optimizer,
+                 replica = core_->place().replica](int layer) mutable {
       for (; next < plan->size() && (*plan)[next].first >= layers->first_parameter(layer); ++next) {
         const auto& b = (*plan)[next];
         gradient_bucket_msg m{stretch, group, replica, next, {}};
@@ -200,6 +219,7 @@ private:
         caf::anon_send(to, std::move(m));
       }
     };
+    return std::make_shared<const std::function<void(int)>>(std::move(send));
   }
 
   worker_actor::pointer self_ = nullptr;

@@ -3,6 +3,7 @@
 #include "kernels/cpu/onednn_elementwise.hpp"
 #include "kernels/cpu/relu.hpp"
 #include "kernels/cpu/vector_loop.hpp"
+#include "kernels/finite.hpp"
 
 namespace penstock {
 
@@ -16,6 +17,26 @@ void onednn_elementwise::accumulate(tensor& into, const tensor& x) {
     for (std::int64_t i = begin; i < end; ++i)
       sum[i] += addend[i];
   });
+}
+
+tensor onednn_elementwise::scaled(const tensor& x, float factor) {
+  const tensor plain = context_.in_format(x, nullptr);
+  tensor y = context_.allocate(dtype::f32, x.dims(), memory_use::scratch);
+  const float* in = plain.data<float>();
+  float* out = y.data<float>();
+  element_loop(y.elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+    for (std::int64_t i = begin; i < end; ++i)
+      out[i] = in[i] * factor;
+  });
+  return y;
+}
+
+tensor onednn_elementwise::find_nonfinite(const tensor& x) {
+  tensor found = context_.allocate(dtype::f64, {2}, memory_use::scratch);
+  const auto first = is_finite(x) ? nonfinite_value() : penstock::find_nonfinite(context_.in_format(x, nullptr));
+  found.data<double>()[0] = static_cast<double>(first.place);
+  found.data<double>()[1] = first.value;
+  return found;
 }
 
 tensor onednn_elementwise::add(tensor a, const tensor& b, bool relu) {

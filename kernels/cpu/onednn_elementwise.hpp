@@ -13,6 +13,8 @@ public:
 
   void accumulate(tensor& into, const tensor& x) override;
   tensor add(tensor a, const tensor& b, bool relu) override;
+  tensor scaled(const tensor& x, float factor) override;
+  tensor find_nonfinite(const tensor& x) override;
   tensor relu_forward(tensor x) override;
   tensor relu_backward(const tensor& y, tensor dy) override;
   tensor dropout(const random_key& key, float p, tensor x) override;

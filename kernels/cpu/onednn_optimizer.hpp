@@ -8,11 +8,11 @@ namespace penstock {
 
 class onednn_optimizer final : public optimizer_ops {
 public:
-  bool sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
-                tensor& next) override;
-  bool adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
-                  tensor& second_moment, tensor& next) override;
-  double sum_of_squares(const tensor& x) override;
+  void sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum, tensor& next,
+                const tensor& strange, std::int64_t index) override;
+  void adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
+                  tensor& second_moment, tensor& next, const tensor& strange, std::int64_t index) override;
+  void sum_of_squares(const tensor& x, const tensor& sums, std::int64_t index) override;
 
 private:
   std::vector<double> partial_sums_;

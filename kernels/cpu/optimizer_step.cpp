@@ -47,10 +47,9 @@ bool momentum_step(const sgd_args& args, std::int64_t count, const float* weight
   });
 }
 
-} // namespace
+// The steps themselves: true when every value written into `next` is finite.
 
-bool onednn_optimizer::sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
-                                tensor& next) {
+bool sgd(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum, tensor& next) {
   require_alike(weight, gradient);
   require_alike(weight, next);
   const std::int64_t count = weight.stored_elements();
@@ -75,8 +74,8 @@ bool onednn_optimizer::sgd_step(const sgd_args& args, const tensor& weight, cons
   return momentum_step<false>(args, count, w, g, momentum.data<float>(), out);
 }
 
-bool onednn_optimizer::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
-                                  tensor& first_moment, tensor& second_moment, tensor& next) {
+bool adamw(const adamw_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
+           tensor& second_moment, tensor& next) {
   require_alike(weight, gradient);
   require_alike(weight, first_moment);
   require_alike(weight, second_moment);
@@ -108,7 +107,20 @@ bool onednn_optimizer::adamw_step(const adamw_args& args, const tensor& weight, 
   });
 }
 
-double onednn_optimizer::sum_of_squares(const tensor& x) {
+} // namespace
+
+void onednn_optimizer::sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
+                                tensor& next, const tensor& strange, std::int64_t index) {
+  strange.data<std::int32_t>()[index] = sgd(args, weight, gradient, momentum, next) ? 0 : 1;
+}
+
+void onednn_optimizer::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
+                                  tensor& first_moment, tensor& second_moment, tensor& next, const tensor& strange,
+                                  std::int64_t index) {
+  strange.data<std::int32_t>()[index] = adamw(args, weight, gradient, first_moment, second_moment, next) ? 0 : 1;
+}
+
+void onednn_optimizer::sum_of_squares(const tensor& x, const tensor& sums, std::int64_t index) {
   // Fixed chunks, added in order: the same value for any number of threads.
   constexpr std::int64_t chunk = 1 << 14;
   const std::int64_t count = x.stored_elements();
@@ -129,7 +141,7 @@ double onednn_optimizer::sum_of_squares(const tensor& x) {
   double total = 0;
   for (const double p : partial_sums_)
     total += p;
-  return total;
+  sums.data<double>()[index] = total;
 }
 
 } // namespace penstock

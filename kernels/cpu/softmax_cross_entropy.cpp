@@ -1,6 +1,7 @@
 // Softmax cross-entropy over plain logits. Small beside the layers, so plain loops that sum in double.
 #include "kernels/check.hpp"
 #include "kernels/cpu/onednn_loss.hpp"
+#include "kernels/loss_tally.hpp"
 
 #include <cmath>
 #include <limits>
@@ -8,14 +9,6 @@
 namespace penstock {
 
 namespace {
-
-std::int64_t label_of(const tensor& labels, std::int64_t sample, std::int64_t classes) {
-  const std::int64_t label = labels.data<std::int64_t>()[sample];
-  if (label < 0 || label >= classes)
-    throw error("label " + std::to_string(label) + " of sample " + std::to_string(sample) + " is outside 0.." +
-                std::to_string(classes - 1));
-  return label;
-}
 
 // Classes that a sorted list puts before `label`: greater logits, equal ones with a smaller index (PyTorch's argmax),
 // and anything that is not a number. So a network whose logits are all equal or not finite is not called right.
@@ -37,10 +30,12 @@ loss_result onednn_loss::softmax_cross_entropy(const tensor& logits, const tenso
   check(labels.dims() == shape{samples}, "softmax_cross_entropy needs one label for each sample");
   const tensor plain = context_.in_format(logits, nullptr);
   loss_result result;
+  loss_tally tally;
+  result.sums = context_.allocate(dtype::f64, {loss_sums::count}, memory_use::scratch);
   result.probabilities = context_.allocate(dtype::f32, logits.dims(), memory_use::activations);
   const double smooth = label_smoothing, each = smooth / static_cast<double>(classes);
   for (std::int64_t n = 0; n < samples; ++n) {
-    const std::int64_t label = label_of(labels, n, classes);
+    const std::int64_t label = labels.data<std::int64_t>()[n];
     const float* z = plain.data<float>() + n * classes;
     float* p = result.probabilities.data<float>() + n * classes;
     float greatest = z[0];
@@ -55,12 +50,12 @@ loss_result onednn_loss::softmax_cross_entropy(const tensor& logits, const tenso
     const double log_sum = std::log(exponentials);
     for (std::int64_t k = 0; k < classes; ++k)
       p[k] = static_cast<float>(std::exp(static_cast<double>(z[k]) - greatest - log_sum));
-    result.loss_sum += (1.0 - smooth) * (log_sum - (static_cast<double>(z[label]) - greatest));
-    if (smooth > 0) result.loss_sum += each * (static_cast<double>(classes) * log_sum - sum);
-    const std::int64_t rank = rank_of(z, classes, label);
-    result.correct_top1 += rank < 1 ? 1 : 0;
-    result.correct_top5 += rank < 5 ? 1 : 0;
+    if (!tally.accepts(label, n, classes)) continue;
+    tally.loss += (1.0 - smooth) * (log_sum - (static_cast<double>(z[label]) - greatest));
+    if (smooth > 0) tally.loss += each * (static_cast<double>(classes) * log_sum - sum);
+    tally.count(rank_of(z, classes, label));
   }
+  tally.write(result.sums);
   return result;
 }
 
@@ -70,7 +65,7 @@ tensor onednn_loss::softmax_cross_entropy_backward(const tensor& probabilities, 
   tensor dx = context_.allocate(dtype::f32, probabilities.dims(), memory_use::gradients);
   const double smooth = label_smoothing, each = smooth / static_cast<double>(classes);
   for (std::int64_t n = 0; n < samples; ++n) {
-    const std::int64_t label = label_of(labels, n, classes);
+    const std::int64_t label = labels.data<std::int64_t>()[n];
     const float* p = probabilities.data<float>() + n * classes;
     float* out = dx.data<float>() + n * classes;
     for (std::int64_t k = 0; k < classes; ++k) {

@@ -69,7 +69,10 @@ public:
                   " has one value a channel, which has no variance; training wants at least 2");
     batch_norm_result normalised =
         context.ops.get<normalisation_ops>().batch_norm2d_forward(args_, inputs[0], weights[0], weights[1], relu_);
-    if (context.update_state) update(context.state, normalised, inputs[0].dims());
+    if (context.update_state)
+      context.ops.get<normalisation_ops>().update_running_statistics(
+          args_, x[0] * x[2] * x[3], normalised,
+          {context.state[running_mean], context.state[running_var], context.state[num_batches_tracked]});
     result.outputs.push_back(std::move(normalised.y));
     result.saved = {std::move(inputs[0]), std::move(normalised.mean), std::move(normalised.variance),
                     std::move(normalised.workspace)};
@@ -89,20 +92,6 @@ public:
   }
 
 private:
-  // running = (1 - momentum) running + momentum batch, with the unbiased variance, as PyTorch keeps them.
-  void update(std::span<tensor> state, const batch_norm_result& batch, const shape& x) const {
-    const std::int64_t count = x[0] * x[2] * x[3];
-    const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
-    const double momentum = args_.momentum;
-    for (std::int64_t c = 0; c < channels_; ++c) {
-      float& mean = state[running_mean].data<float>()[c];
-      float& variance = state[running_var].data<float>()[c];
-      mean = static_cast<float>((1 - momentum) * mean + momentum * batch.mean.data<float>()[c]);
-      variance = static_cast<float>((1 - momentum) * variance + momentum * unbiased * batch.variance.data<float>()[c]);
-    }
-    state[num_batches_tracked].data<std::int64_t>()[0] += 1;
-  }
-
   std::int64_t channels_;
   batch_norm_args args_;
   bool relu_; // computed within

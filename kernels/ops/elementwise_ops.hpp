@@ -20,6 +20,12 @@ public:
   /// y = a + b, ReLU on top when asked. Reuses a's bytes when it is unique.
   virtual tensor add(tensor a, const tensor& b, bool relu) = 0;
 
+  /// A new plain tensor, x times that factor.
+  virtual tensor scaled(const tensor& x, float factor) = 0;
+  /// f64 [2]: the place of the first NaN or infinity, counted row-major, and that value; place -1 where all are finite,
+  /// as other types than f32 and bf16 always are.
+  virtual tensor find_nonfinite(const tensor& x) = 0;
+
   virtual tensor relu_forward(tensor x) = 0;                    // in place when x is unique
   virtual tensor relu_backward(const tensor& y, tensor dy) = 0; // dy where y > 0, else 0; in place when unique
 

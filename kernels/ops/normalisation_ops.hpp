@@ -29,6 +29,13 @@ struct layer_norm_result {
   tensor inverse_deviation; // [rows], 1 / sqrt(biased variance + epsilon)
 };
 
+/// State of a normalisation, written in place: f32 [C] twice, i64 [].
+struct running_statistics {
+  tensor mean;
+  tensor variance; // unbiased
+  tensor batches;  // that were counted
+};
+
 /// An output gradient passed by rvalue may be overwritten when it is unique. Where `relu` is fused, y is after ReLU and
 /// the matching backward takes the gradient of that y.
 class normalisation_ops {
@@ -39,6 +46,9 @@ public:
   /// Normalises (N, C, H, W) with the micro-batch's statistics (mean, biased variance per channel over N, H, W).
   virtual batch_norm_result batch_norm2d_forward(const batch_norm_args& args, const tensor& x, const tensor& scale,
                                                  const tensor& shift, bool relu) = 0;
+  /// Counts a micro-batch of `count` values a channel into the running statistics, as PyTorch does.
+  virtual void update_running_statistics(const batch_norm_args& args, std::int64_t count,
+                                         const batch_norm_result& batch, const running_statistics& running) = 0;
   /// Normalises with given statistics (evaluation).
   virtual tensor batch_norm2d_inference(const batch_norm_args& args, const tensor& x, const tensor& scale,
                                         const tensor& shift, const tensor& mean, const tensor& variance, bool relu) = 0;

@@ -25,19 +25,20 @@ struct adamw_args {
   std::int64_t step = 1; // 1 for the first update (bias correction)
 };
 
-/// All tensors of a step have the parameter's shape and format; `next` may be the same tensor as `weight`. True when
-/// every value written into `next` is finite.
+/// All tensors of a step have the parameter's shape and format; `next` may be the same tensor as `weight`. Element
+/// `index` of `strange` (i32) becomes 0 where every value written into `next` is finite, else 1.
 class optimizer_ops {
 public:
   static constexpr std::string_view family = "optimizer steps";
   virtual ~optimizer_ops() = default;
 
-  virtual bool sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
-                        tensor& next) = 0; // momentum: none when args.momentum is 0; zeros before the first step
-  virtual bool adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
-                          tensor& second_moment, tensor& next) = 0;
-  /// Sum of squares in double; the same for any thread count.
-  virtual double sum_of_squares(const tensor& x) = 0;
+  /// momentum: none when args.momentum is 0; zeros before the first step.
+  virtual void sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
+                        tensor& next, const tensor& strange, std::int64_t index) = 0;
+  virtual void adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
+                          tensor& second_moment, tensor& next, const tensor& strange, std::int64_t index) = 0;
+  /// Element `index` of `sums` (f64) becomes the sum of squares, formed in double; the same for any thread count.
+  virtual void sum_of_squares(const tensor& x, const tensor& sums, std::int64_t index) = 0;
 };
 
 } // namespace penstock

@@ -1,6 +1,7 @@
 // Work that treats every element alike: sums, ReLU, dropout.
 #include "kernels/check.hpp"
 #include "kernels/dropout_random.hpp"
+#include "kernels/finite.hpp"
 #include "kernels/reference/plain_index.hpp"
 #include "kernels/reference/reference_elementwise.hpp"
 #include "kernels/reference/relu.hpp"
@@ -13,6 +14,21 @@ void reference_elementwise::accumulate(tensor& into, const tensor& x) {
   check(into.dims() == x.dims(), "accumulate: shapes differ");
   for (std::int64_t i = 0; i < x.elements(); ++i)
     into.data<float>()[i] += x.data<float>()[i];
+}
+
+tensor reference_elementwise::scaled(const tensor& x, float factor) {
+  tensor y = memory_.allocate(dtype::f32, x.dims(), memory_use::scratch);
+  for (std::int64_t i = 0; i < x.elements(); ++i)
+    y.data<float>()[i] = x.data<float>()[i] * factor;
+  return y;
+}
+
+tensor reference_elementwise::find_nonfinite(const tensor& x) {
+  tensor found = memory_.allocate(dtype::f64, {2}, memory_use::scratch);
+  const auto first = penstock::find_nonfinite(x);
+  found.data<double>()[0] = static_cast<double>(first.place);
+  found.data<double>()[1] = first.value;
+  return found;
 }
 
 tensor reference_elementwise::add(tensor a, const tensor& b, bool relu) {

@@ -5,8 +5,8 @@
 
 namespace penstock {
 
-bool reference_optimizer::sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
-                                   tensor& next) {
+void reference_optimizer::sgd_step(const sgd_args& args, const tensor& weight, const tensor& gradient, tensor& momentum,
+                                   tensor& next, const tensor& strange, std::int64_t index) {
   const double rate = args.learning_rate, mu = args.momentum;
   bool finite = true;
   for (std::int64_t i = 0; i < weight.elements(); ++i) {
@@ -20,11 +20,12 @@ bool reference_optimizer::sgd_step(const sgd_args& args, const tensor& weight, c
     next.data<float>()[i] = static_cast<float>(w - rate * step);
     finite = finite && std::isfinite(next.data<float>()[i]);
   }
-  return finite;
+  strange.data<std::int32_t>()[index] = finite ? 0 : 1;
 }
 
-bool reference_optimizer::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
-                                     tensor& first_moment, tensor& second_moment, tensor& next) {
+void reference_optimizer::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
+                                     tensor& first_moment, tensor& second_moment, tensor& next, const tensor& strange,
+                                     std::int64_t index) {
   const double rate = args.learning_rate, beta1 = args.beta1, beta2 = args.beta2;
   const double correction1 = 1 - std::pow(beta1, args.step);
   const double correction2 = 1 - std::pow(beta2, args.step);
@@ -40,16 +41,16 @@ bool reference_optimizer::adamw_step(const adamw_args& args, const tensor& weigh
     next.data<float>()[i] = static_cast<float>(decayed - rate * (m / correction1) / deviation);
     finite = finite && std::isfinite(next.data<float>()[i]);
   }
-  return finite;
+  strange.data<std::int32_t>()[index] = finite ? 0 : 1;
 }
 
-double reference_optimizer::sum_of_squares(const tensor& x) {
+void reference_optimizer::sum_of_squares(const tensor& x, const tensor& sums, std::int64_t index) {
   double sum = 0;
   for (std::int64_t i = 0; i < x.elements(); ++i) {
     const double value = x.data<float>()[i];
     sum += value * value;
   }
-  return sum;
+  sums.data<double>()[index] = sum;
 }
 
 } // namespace penstock

@@ -3,6 +3,7 @@
 
 #include "kernels/backend.hpp"
 #include "kernels/ops/normalisation_ops.hpp"
+#include "kernels/running_statistics.hpp"
 
 namespace penstock {
 
@@ -13,6 +14,10 @@ public:
 
   batch_norm_result batch_norm2d_forward(const batch_norm_args& args, const tensor& x, const tensor& scale,
                                          const tensor& shift, bool relu) override;
+  void update_running_statistics(const batch_norm_args& args, std::int64_t count, const batch_norm_result& batch,
+                                 const running_statistics& running) override {
+    update_on_host(args.momentum, count, batch, running);
+  }
   tensor batch_norm2d_inference(const batch_norm_args& args, const tensor& x, const tensor& scale, const tensor& shift,
                                 const tensor& mean, const tensor& variance, bool relu) override;
   layer_gradients batch_norm2d_backward(const batch_norm_args& args, const tensor& x, const tensor& scale,

@@ -1,5 +1,6 @@
 // Softmax cross-entropy with label smoothing, its gradient, and the ranks that top-1 and top-5 count.
 #include "kernels/check.hpp"
+#include "kernels/loss_tally.hpp"
 #include "kernels/reference/reference_loss.hpp"
 
 #include <algorithm>
@@ -9,14 +10,6 @@
 namespace penstock {
 
 namespace {
-
-std::int64_t checked_label(const tensor& labels, std::int64_t sample, std::int64_t classes) {
-  const std::int64_t label = labels.data<std::int64_t>()[sample];
-  if (label < 0 || label >= classes)
-    throw error("label " + std::to_string(label) + " of sample " + std::to_string(sample) + " is outside 0.." +
-                std::to_string(classes - 1));
-  return label;
-}
 
 // How many classes come before `label`: those with a greater logit, and equal ones in front. NaN never wins.
 std::int64_t rank_of(std::span<const float> logits, std::int64_t label) {
@@ -37,10 +30,12 @@ loss_result reference_loss::softmax_cross_entropy(const tensor& logits, const te
   const std::int64_t samples = logits.dim(0), classes = logits.dim(1);
   check(labels.dims() == shape{samples}, "softmax_cross_entropy: one label for each sample is wanted");
   loss_result result;
+  loss_tally tally;
+  result.sums = memory_.allocate(dtype::f64, {loss_sums::count}, memory_use::scratch);
   result.probabilities = memory_.allocate_activation(logits.dims());
   for (std::int64_t n = 0; n < samples; ++n) {
     const std::span<const float> z(logits.data<float>() + n * classes, static_cast<std::size_t>(classes));
-    const std::int64_t label = checked_label(labels, n, classes);
+    const std::int64_t label = labels.data<std::int64_t>()[n];
     const double greatest = *std::max_element(z.begin(), z.end());
     double exponentials = 0;
     for (const float value : z)
@@ -53,13 +48,13 @@ loss_result reference_loss::softmax_cross_entropy(const tensor& logits, const te
       smooth_loss -= log_probability / static_cast<double>(classes);
       result.probabilities.data<float>()[n * classes + k] = static_cast<float>(std::exp(log_probability));
     }
+    if (!tally.accepts(label, n, classes)) continue;
     const double own_loss = log_sum - z[static_cast<std::size_t>(label)];
-    result.loss_sum += (1.0 - label_smoothing) * own_loss;
-    if (label_smoothing > 0) result.loss_sum += label_smoothing * smooth_loss;
-    const std::int64_t rank = rank_of(z, label);
-    result.correct_top1 += rank < 1 ? 1 : 0;
-    result.correct_top5 += rank < 5 ? 1 : 0;
+    tally.loss += (1.0 - label_smoothing) * own_loss;
+    if (label_smoothing > 0) tally.loss += label_smoothing * smooth_loss;
+    tally.count(rank_of(z, label));
   }
+  tally.write(result.sums);
   return result;
 }
 
@@ -68,7 +63,7 @@ tensor reference_loss::softmax_cross_entropy_backward(const tensor& probabilitie
   const std::int64_t samples = probabilities.dim(0), classes = probabilities.dim(1);
   tensor dx = memory_.allocate_activation(probabilities.dims());
   for (std::int64_t n = 0; n < samples; ++n) {
-    const std::int64_t label = checked_label(labels, n, classes);
+    const std::int64_t label = labels.data<std::int64_t>()[n];
     for (std::int64_t k = 0; k < classes; ++k) {
       const double target = (k == label ? 1.0 - label_smoothing : 0.0) + label_smoothing / static_cast<double>(classes);
       const double p = probabilities.data<float>()[n * classes + k];

@@ -38,11 +38,11 @@ public:
   static std::vector<stage_snapshot> snapshots(pipeline& p, memory_pool& pool) {
     std::map<int, stage_copy> copies;
     for (auto& s : p.stages)
-      s.update_stream().run([&](backend& ops) {
-        copies[s.index] = copy_learnt(ops, p, s, s.owned, copy_of::everything, "", pool);
+      run_and_settle(s.update_stream(), [&](backend& ops, outcome& tells) {
+        copies[s.index] = copy_learnt(ops, p, s, s.owned, copy_of::everything, "", pool, tells);
         for (const int r : s.local)
-          copies[s.index].merge(
-              copy_states(s, r, s.replicas[static_cast<std::size_t>(r)].states, copy_of::everything, "", pool));
+          copies[s.index].merge(copy_states(ops, s, r, s.replicas[static_cast<std::size_t>(r)].states,
+                                            copy_of::everything, "", pool, tells));
       });
     return collect_snapshots(p, std::move(copies), nullptr, pool);
   }

@@ -5,6 +5,7 @@
 #include "kernels/optimizer.hpp"
 #include "kernels/segment.hpp"
 #include "kernels/stream.hpp"
+#include "tests/kernels/scalars.hpp"
 
 #include <gtest/gtest.h>
 
@@ -99,9 +100,12 @@ public:
     const auto loss = head_.forward(ops_, outputs.at(0), labels);
     gradients_.assign(weights_.size(), {});
     range_.backward(ops_, call, {head_.backward(ops_, loss, 1.0F / batch)}, weights_, std::move(kept), gradients_);
+    const auto strange =
+        ops_.allocate_zeroed(dtype::i32, {static_cast<std::int64_t>(weights_.size())}, memory_use::scratch);
     for (std::size_t i = 0; i < weights_.size(); ++i)
-      optimizer_->step(ops_, learning_rate_, 1, true, weights_[i], gradients_[i], optimizer_states_[i], weights_[i]);
-    return loss.metrics.loss_sum / batch;
+      optimizer_->step(ops_, learning_rate_, 1, true, weights_[i], gradients_[i], optimizer_states_[i], weights_[i],
+                       strange, static_cast<std::int64_t>(i));
+    return metrics_of(loss).loss_sum / batch;
   }
 
   named_tensors gradients() const { return named(gradients_); }
@@ -147,7 +151,7 @@ protected:
 
   /// Runs ten steps, checking the first step's gradients and every loss on the way, then weights and states.
   void train(backend& ops) {
-    trainer run(network_, ops, device_->memory(), GetParam().learning_rate);
+    trainer run(network_, ops, *device_->host_memory(), GetParam().learning_rate);
     auto dims = network_->value(network_->input()).spec.dims;
     dims[0] = batch;
     const auto per_batch = element_count(dims);

@@ -129,8 +129,9 @@ private:
     const int stage = e.job->key.stage;
     auto& unit = s.unit(stage);
     const auto work = [this, &s, &unit, stage, replica, job = e.job] {
-      auto layer_done = job->completes_group < 0 ? std::function<void(int)>() : bucket_sender(s, *job, stage, replica);
+      auto layer_done = job->completes_group < 0 ? layer_listener() : bucket_sender(s, *job, stage, replica);
       compute_job(*s.ops[stage], *s.parts, unit, unit.replicas[static_cast<std::size_t>(replica)], *job, layer_done);
+      job->tells.settle();
       job->drop_inputs();
       complete(s, stage, replica, worker_name(stage, replica),
                {"completion to " + worker_name(stage, replica),
@@ -144,8 +145,8 @@ private:
           work});
   }
 
-  std::function<void(int)> bucket_sender(site& s, const stage_work& job, int stage, int replica) {
-    return [this, &s, &job, stage, replica, next = std::size_t{0}](int layer) mutable {
+  layer_listener bucket_sender(site& s, const stage_work& job, int stage, int replica) {
+    auto send = [this, &s, &job, stage, replica, next = std::size_t{0}](int layer) mutable {
       const auto& plan = *s.buckets.at(stage);
       const auto& layers = *s.unit(stage).layers;
       for (; next < plan.size() && plan[next].first >= layers.first_parameter(layer); ++next) {
@@ -155,6 +156,7 @@ private:
         to_optimizer(s, stage, "bucket", std::move(m));
       }
     };
+    return std::make_shared<const std::function<void(int)>>(std::move(send));
   }
 
   void carry_out_one(site& s, int, send_activation& e) {
@@ -231,7 +233,8 @@ private:
   }
   void carry_out_one(site& s, int stage, const compute_squares& e) {
     on_update_stream(s, stage, "norm", [this, &s, stage, job = e.job] {
-      job->squares = gradient_squares(*s.ops[stage], *job->gradients);
+      gradient_squares(*s.ops[stage], *job->gradients, job->squares, job->tells);
+      job->tells.settle();
       complete_update(s, stage, {"squares", [this, &s, stage, job] {
                                    carry_out(s, stage, s.optimizers.at(stage)->squared(*job));
                                  }});
@@ -247,7 +250,8 @@ private:
     const auto& local = s.unit(stage).local;
     const auto work = [this, &s, stage, made, &local, job = e.job] {
       compute_update(*s.ops[stage], *s.parts, s.unit(stage), case_.plan.options, job->order, *job->gradients,
-                     *job->owned, job->in_place, job->made);
+                     *job->owned, job->in_place, job->tells, job->made);
+      job->tells.settle();
       job->gradients.reset();
       for (std::size_t r = 1; r < local.size(); ++r)
         complete(s, stage, local.front(), worker_name(stage, local[r]),
@@ -468,13 +472,15 @@ private:
   // The stages' copies from all ranks, as if of one.
   std::string hash() {
     std::map<int, stage_copy> copies;
+    outcome tells;
     for (auto& s : sites_)
       for (auto& [stage, o] : s->optimizers) {
         const auto& unit = s->unit(stage);
-        copies[stage].merge(copy_learnt(*s->ops[stage], *s->parts, unit, *o->owned(), copy_of::everything, "", pool_));
+        copies[stage].merge(
+            copy_learnt(*s->ops[stage], *s->parts, unit, *o->owned(), copy_of::everything, "", pool_, tells));
         for (const int r : unit.local)
-          copies[stage].merge(
-              copy_states(unit, r, s->worker(stage, r).stage(stage).states(), copy_of::everything, "", pool_));
+          copies[stage].merge(copy_states(*s->ops[stage], unit, r, s->worker(stage, r).stage(stage).states(),
+                                          copy_of::everything, "", pool_, tells));
       }
     auto alone = build_in_one_process(case_);
     return hash_of_all(*alone, std::move(copies));

@@ -2,6 +2,7 @@
 #include "kernels/ops/convolution_ops.hpp"
 #include "kernels/ops/optimizer_ops.hpp"
 #include "tests/kernels/cpu/two_backends.hpp"
+#include "tests/kernels/scalars.hpp"
 
 namespace penstock {
 namespace {
@@ -26,13 +27,14 @@ TEST_F(TwoBackends, OptimizerStepsAgreeWithThePlainLoopsInPlaceAndNot) {
             const tensor w = stored(weight);
             tensor momentum = args.momentum == 0 ? tensor{} : stored(first);
             tensor next = in_place ? w : ops.allocate(dtype::f32, dims, memory_use::weights, format);
-            ops.get<optimizer_ops>().sgd_step(args, w, stored(gradient), momentum, next);
+            ops.get<optimizer_ops>().sgd_step(args, w, stored(gradient), momentum, next, one_flag(ops), 0);
             results.insert(results.end(), {next, momentum});
           }
           const tensor w = stored(weight);
           tensor m = stored(first), v = stored(second);
           tensor next = in_place ? w : ops.allocate(dtype::f32, dims, memory_use::weights, format);
-          ops.get<optimizer_ops>().adamw_step({.gradient_scale = 0.5F, .step = 3}, w, stored(gradient), m, v, next);
+          ops.get<optimizer_ops>().adamw_step({.gradient_scale = 0.5F, .step = 3}, w, stored(gradient), m, v, next,
+                                              one_flag(ops), 0);
           results.insert(results.end(), {next, m, v});
           return results;
         },
@@ -47,7 +49,7 @@ TEST_F(TwoBackends, SumOfSquaresIsInDoubleAndTheSameForAnyThreadCount) {
   std::vector<double> sums;
   for (const int count : {1, 2, 3}) {
     const auto one = machine->create_stream({.name = "sum", .threads = count});
-    one->run([&](backend& ops) { sums.push_back(ops.get<optimizer_ops>().sum_of_squares(x)); });
+    one->run([&](backend& ops) { sums.push_back(sum_of_squares(ops, x)); });
   }
   EXPECT_NEAR(sums[0], exact, 1e-10 * exact);
   EXPECT_EQ(sums[0], sums[1]);

@@ -2,6 +2,7 @@
 #include "kernels/loss.hpp"
 #include "tests/kernels/backend_suite/closeness.hpp"
 #include "tests/kernels/backend_suite/fixture_file.hpp"
+#include "tests/kernels/scalars.hpp"
 
 namespace penstock::testing {
 
@@ -55,10 +56,10 @@ TEST_P(BackendAgainstPyTorch, SoftmaxCrossEntropyAgrees) {
     on->run([&](backend& ops) {
       const softmax_cross_entropy head(fixture.label_smoothing);
       const auto value = head.forward(ops, to_device(ops, fixture.logits), labels_to_device(ops, fixture.labels));
-      EXPECT_NEAR(value.metrics.loss_sum, fixture.loss_sum, tolerance * fixture.loss_sum);
-      EXPECT_EQ(value.metrics.samples, fixture.logits.dims[0]);
-      EXPECT_EQ(value.metrics.correct_top1, fixture.correct_top1);
-      EXPECT_EQ(value.metrics.correct_top5, fixture.correct_top5);
+      EXPECT_NEAR(metrics_of(value).loss_sum, fixture.loss_sum, tolerance * fixture.loss_sum);
+      EXPECT_EQ(metrics_of(value).samples, fixture.logits.dims[0]);
+      EXPECT_EQ(metrics_of(value).correct_top1, fixture.correct_top1);
+      EXPECT_EQ(metrics_of(value).correct_top5, fixture.correct_top5);
       expect_close(to_host(ops, value.probabilities), fixture.probabilities, tolerance, "probabilities");
       expect_close(to_host(ops, head.backward(ops, value, fixture.scale)), fixture.gradient, tolerance, "gradient");
     });
@@ -73,7 +74,8 @@ std::vector<host_tensor> optimize(backend& ops, const optimizer_fixture& fixture
   std::vector<host_tensor> weights;
   for (const host_tensor& gradient : fixture.gradients) {
     tensor next = in_place ? weight : ops.allocate(dtype::f32, weight.dims(), memory_use::weights);
-    optimizer->step(ops, fixture.learning_rate, 0.5F, true, weight, to_device(ops, gradient), state, next);
+    optimizer->step(ops, fixture.learning_rate, 0.5F, true, weight, to_device(ops, gradient), state, next,
+                    one_flag(ops), 0);
     weights.push_back(to_host(ops, next));
     weight = next;
   }

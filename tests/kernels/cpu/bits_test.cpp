@@ -6,6 +6,7 @@
 #include "kernels/ops/normalisation_ops.hpp"
 #include "kernels/ops/optimizer_ops.hpp"
 #include "tests/kernels/cpu/two_backends.hpp"
+#include "tests/kernels/scalars.hpp"
 
 #include <thread>
 
@@ -123,7 +124,7 @@ public:
     tensor momentum = ops.allocate(dtype::f32, conv_.dims(), memory_use::optimizer_state, w.format());
     ops.fill(momentum, 0);
     tensor next = ops.allocate(dtype::f32, conv_.dims(), memory_use::weights, w.format());
-    ops.get<optimizer_ops>().sgd_step({.momentum = 0.9F}, w, conv_back.weight, momentum, next);
+    ops.get<optimizer_ops>().sgd_step({.momentum = 0.9F}, w, conv_back.weight, momentum, next, one_flag(ops), 0);
     return {values_of(ops, y), values_of(ops, back.weight), values_of(ops, norm_back.weight), values_of(ops, next)};
   }
 

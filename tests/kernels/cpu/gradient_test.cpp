@@ -133,7 +133,7 @@ TEST_F(Gradients, OfAveragePoolingAndTheLossAreTheirSlopes) {
       [&](backend& ops, const tensor& at) {
         tensor loss = ops.allocate(dtype::f32, {1}, memory_use::scratch);
         loss.data<float>()[0] =
-            static_cast<float>(ops.get<loss_ops>().softmax_cross_entropy(at, labels, 0.1F).loss_sum);
+            static_cast<float>(ops.get<loss_ops>().softmax_cross_entropy(at, labels, 0.1F).sums.data<double>()[0]);
         return loss;
       },
       [&](backend& ops, const tensor& at) {

@@ -2,6 +2,7 @@
 #include "kernels/layers/layers.hpp"
 #include "kernels/loss.hpp"
 #include "tests/kernels/backend_suite/closeness.hpp"
+#include "tests/kernels/scalars.hpp"
 
 namespace penstock::testing {
 
@@ -178,7 +179,7 @@ TEST(BackwardOfTheLoss, EqualsTheDifferenceOfItsForward) {
       const float scale = 0.25F;
       host_tensor logits = random_tensor({3, 6}, 31);
       const tensor labels = labels_to_device(ops, {5, 0, 2});
-      const auto loss = [&] { return head.forward(ops, to_device(ops, logits), labels).metrics.loss_sum * scale; };
+      const auto loss = [&] { return metrics_of(head.forward(ops, to_device(ops, logits), labels)).loss_sum * scale; };
       const host_tensor found =
           to_host(ops, head.backward(ops, head.forward(ops, to_device(ops, logits), labels), scale));
       std::vector<float> expected;

@@ -5,6 +5,7 @@
 #include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/ops/optimizer_ops.hpp"
 #include "tests/kernels/backend_suite/closeness.hpp"
+#include "tests/kernels/scalars.hpp"
 
 #include <gmock/gmock.h>
 
@@ -162,10 +163,10 @@ TEST(ReferenceLoss, IsTheNegativeLogOfTheProbabilityOfTheLabel) {
     const host_tensor logits{{2, 2}, {0, std::log(3.0F), 1000, 1000}}; // probabilities 1/4, 3/4; 1/2, 1/2
     const softmax_cross_entropy head;
     const auto value = head.forward(ops, to_device(ops, logits), labels_to_device(ops, {0, 1}));
-    EXPECT_NEAR(value.metrics.loss_sum, std::log(4.0) + std::log(2.0), 1e-6);
-    EXPECT_EQ(value.metrics.samples, 2);
-    EXPECT_EQ(value.metrics.correct_top1, 0); // of equals the first class counts as the guess
-    EXPECT_EQ(value.metrics.correct_top5, 2);
+    EXPECT_NEAR(metrics_of(value).loss_sum, std::log(4.0) + std::log(2.0), 1e-6);
+    EXPECT_EQ(metrics_of(value).samples, 2);
+    EXPECT_EQ(metrics_of(value).correct_top1, 0); // of equals the first class counts as the guess
+    EXPECT_EQ(metrics_of(value).correct_top5, 2);
     const auto gradient = to_host(ops, head.backward(ops, value, 2));
     EXPECT_LE(relative_distance(gradient.values, {-1.5F, 1.5F, 1, -1}), 1e-6);
   });
@@ -177,9 +178,9 @@ TEST(ReferenceLoss, IsNotFiniteAndNeverCorrectWhenLogitsAreNaN) {
   on->run([&](backend& ops) {
     const host_tensor logits{{2, 3}, {nan, nan, nan, 1, nan, 0}};
     const auto value = softmax_cross_entropy().forward(ops, to_device(ops, logits), labels_to_device(ops, {0, 1}));
-    EXPECT_FALSE(std::isfinite(value.metrics.loss_sum));
-    EXPECT_EQ(value.metrics.correct_top1, 0);
-    EXPECT_EQ(value.metrics.correct_top5, 0);
+    EXPECT_FALSE(std::isfinite(metrics_of(value).loss_sum));
+    EXPECT_EQ(metrics_of(value).correct_top1, 0);
+    EXPECT_EQ(metrics_of(value).correct_top5, 0);
   });
 }
 
@@ -188,8 +189,8 @@ TEST(ReferenceLoss, RefusesALabelThatIsNoClass) {
   for (const std::int64_t label : {std::int64_t{3}, std::int64_t{-1}})
     on->run([&](backend& ops) {
       try {
-        softmax_cross_entropy().forward(ops, to_device(ops, {{2, 3}, {0, 0, 0, 0, 0, 0}}),
-                                        labels_to_device(ops, {0, label}));
+        metrics_of(softmax_cross_entropy().forward(ops, to_device(ops, {{2, 3}, {0, 0, 0, 0, 0, 0}}),
+                                                   labels_to_device(ops, {0, label})));
         ADD_FAILURE() << "label " << label << " was taken";
       } catch (const error& refusal) {
         EXPECT_EQ(refusal.what(), "label " + std::to_string(label) + " of sample 1 is outside 0..2");
@@ -214,11 +215,11 @@ TEST(ReferenceBackend, SumsSquaresAndAccumulates) {
   const auto on = reference_stream();
   on->run([](backend& ops) {
     tensor x = to_device(ops, {{2, 2}, {1, -2, 3, 0.5F}});
-    EXPECT_EQ(ops.get<optimizer_ops>().sum_of_squares(x), 14.25);
+    EXPECT_EQ(sum_of_squares(ops, x), 14.25);
     ops.get<elementwise_ops>().accumulate(x, to_device(ops, {{2, 2}, {1, 1, 1, 1}}));
     EXPECT_THAT(to_host(ops, x).values, ElementsAre(2, -1, 4, 1.5F));
     ops.fill(x, 7);
-    EXPECT_EQ(ops.get<optimizer_ops>().sum_of_squares(x), 196);
+    EXPECT_EQ(sum_of_squares(ops, x), 196);
   });
 }
 

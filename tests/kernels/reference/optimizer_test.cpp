@@ -2,6 +2,7 @@
 #include "kernels/check.hpp"
 #include "kernels/optimizer.hpp"
 #include "tests/kernels/backend_suite/closeness.hpp"
+#include "tests/kernels/scalars.hpp"
 
 #include <gmock/gmock.h>
 
@@ -29,7 +30,8 @@ host_tensor train(const optimizer_options& options, bool decay) {
     for (int step = 0; step < steps; ++step) {
       const host_tensor before = to_host(ops, weight);
       tensor next = ops.allocate(dtype::f32, weight.dims(), memory_use::weights);
-      optimizer->step(ops, rate, gradient_scale, decay, weight, to_device(ops, gradient_of_step(step)), state, next);
+      optimizer->step(ops, rate, gradient_scale, decay, weight, to_device(ops, gradient_of_step(step)), state, next,
+                      one_flag(ops), 0);
       EXPECT_EQ(to_host(ops, weight).values, before.values) << "the version read was written";
       weight = next;
     }
@@ -112,12 +114,12 @@ TEST(OptimizerState, MayBeGivenOrGrowsAtTheFirstStep) {
     tensor weight = to_device(ops, {{2}, {0, 0}});
     const tensor gradient = to_device(ops, {{2}, {1, 2}});
     optimizer_state state;
-    optimizer->step(ops, 1, 1, true, weight, gradient, state, weight);
+    optimizer->step(ops, 1, 1, true, weight, gradient, state, weight, one_flag(ops), 0);
     ASSERT_EQ(state.tensors.size(), 1U);
     EXPECT_EQ(state.step, 1);
     EXPECT_EQ(to_host(ops, state.tensors[0]).values, (std::vector<float>{1, 2}));
     optimizer_state given{.tensors = {to_device(ops, {{2}, {10, 10}})}, .step = 4};
-    optimizer->step(ops, 1, 1, true, weight, gradient, given, weight);
+    optimizer->step(ops, 1, 1, true, weight, gradient, given, weight, one_flag(ops), 0);
     EXPECT_EQ(to_host(ops, given.tensors[0]).values, (std::vector<float>{6, 7}));
     EXPECT_EQ(given.step, 5);
   });

@@ -41,7 +41,9 @@ delayed_backend::delayed_backend(penstock::device& owner, delayed_memory& memory
   offer(delayed_convolution(*this));
   offer(delayed_elementwise(*this));
   offer(delayed_linear(*this));
+  offer(delayed_loss(*this));
   offer(delayed_normalisation(*this));
+  offer(delayed_optimizer(*this));
 }
 
 delayed_backend::~delayed_backend() = default;
@@ -145,7 +147,7 @@ tensor delayed_backend::to_host(const tensor& x, allocator& host) {
   poison(result.raw(), result.bytes()); // for who looks too early
   if (!memory_.holds(x) && keeps_what_it_reads_) keep_until_complete(x);
   ++counted().host_copies;
-  put_in_order([there = delayed_memory::bytes_of(x), result] { copy_bytes(there, result); });
+  put_in_order([there = x.is_on_host() ? x : delayed_memory::bytes_of(x), result] { copy_bytes(there, result); });
   return result;
 }
 

@@ -27,6 +27,22 @@ public:
     return y;
   }
 
+  tensor scaled(const tensor& x, float factor) override {
+    tensor y = device_.allocate(dtype::f32, x.dims(), memory_use::scratch);
+    device_.ask({x}, {y}, [factor](backend& loops, auto& in) {
+      return std::vector{loops.get<elementwise_ops>().scaled(in[0], factor)};
+    });
+    return y;
+  }
+
+  tensor find_nonfinite(const tensor& x) override {
+    tensor found = device_.allocate(dtype::f64, {2}, memory_use::scratch);
+    device_.ask({x}, {found}, [](backend& loops, auto& in) {
+      return std::vector{loops.get<elementwise_ops>().find_nonfinite(in[0])};
+    });
+    return found;
+  }
+
   tensor relu_forward(tensor x) override {
     tensor y = device_.in_place_of(x);
     device_.ask({x}, {y},

@@ -25,6 +25,16 @@ public:
     return result;
   }
 
+  void update_running_statistics(const batch_norm_args& args, std::int64_t count, const batch_norm_result& batch,
+                                 const running_statistics& running) override {
+    device_.ask({batch.mean, batch.variance, running.mean, running.variance, running.batches}, {},
+                [args, count](backend& loops, auto& in) {
+                  loops.get<normalisation_ops>().update_running_statistics(args, count, {{}, in[0], in[1], {}},
+                                                                           {in[2], in[3], in[4]});
+                  return std::vector<tensor>{};
+                });
+  }
+
   tensor batch_norm2d_inference(const batch_norm_args& args, const tensor& x, const tensor& scale, const tensor& shift,
                                 const tensor& mean, const tensor& variance, bool relu) override {
     tensor y = device_.allocate_activation(x.dims());

@@ -16,12 +16,14 @@ device_queue::~device_queue() {
 }
 
 void device_queue::put(std::function<void()> piece) {
+  bool is_time = false;
   {
     const std::lock_guard lock(mutex_);
     is_awaited_ = is_awaited_ || !piece;
     pieces_.push_back(std::move(piece));
+    is_time = pieces_.size() == 1 || pieces_.size() == burst_ || is_awaited_;
   }
-  wake_.notify_one();
+  if (is_time) wake_.notify_one();
 }
 
 void device_queue::wait_until_done() {
@@ -51,8 +53,8 @@ void device_queue::main() {
     {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [this] { return !pieces_.empty(); });
-      const auto wanted = 1 + random_() % 24;
-      wake_.wait_for(lock, some_time(200), [&] { return is_awaited_ || pieces_.size() >= wanted; });
+      burst_ = 1 + random_() % 24;
+      wake_.wait_for(lock, some_time(200), [&] { return is_awaited_ || pieces_.size() >= burst_; });
       is_awaited_ = false;
       burst.swap(pieces_);
     }

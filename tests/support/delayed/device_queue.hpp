@@ -33,6 +33,7 @@ private:
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> pieces_; // guarded by mutex_
+  std::size_t burst_ = 1;                    // guarded by mutex_: so many are worth waking for
   bool is_awaited_ = false;                  // guarded by mutex_: do not dawdle
   std::thread thread_;
 };
