@@ -1,5 +1,4 @@
-// Mailboxes are queues, streams are queues and so are their completions, the network is a bag; the script says which
-// gives its next event.
+// Mailboxes, streams and their completions are queues, the network is a bag; a script says which gives its next event.
 #include "tests/actors/scripted/scripted_run.hpp"
 
 #include "actors/policy/settle_plan.hpp"
@@ -91,9 +90,9 @@ private:
 
   // -- stages --------------------------------------------------------------------------
 
-  int positions() const { return stage_count() / case_.plan.plan->chunks; }
   std::string worker_name(int stage, int replica) const {
-    return "worker " + std::to_string(stage % positions()) + "." + std::to_string(replica);
+    return "worker " + std::to_string(stage % (stage_count() / case_.plan.plan->chunks)) + "." +
+           std::to_string(replica);
   }
 
   std::string stream_of(int stage, int replica) const { return "stream of " + worker_name(stage, replica); }
@@ -200,8 +199,10 @@ private:
     else
       post(s.rank(), queue, std::move(e));
   }
-  void complete_update(site& s, int stage, event e) {
-    complete(s, stage, s.unit(stage).local.front(), "optimizer " + std::to_string(stage), std::move(e));
+  template <class Tell>
+  void complete_update(site& s, int stage, const std::string& what, Tell tell) {
+    complete(s, stage, s.unit(stage).local.front(), "optimizer " + std::to_string(stage),
+             {what, [this, &s, stage, tell] { carry_out(s, stage, tell(*s.optimizers.at(stage))); }});
   }
 
   void carry_out(site& s, int stage, optimizer_effects effects) {
@@ -235,9 +236,7 @@ private:
     on_update_stream(s, stage, "norm", [this, &s, stage, job = e.job] {
       gradient_squares(*s.ops[stage], *job->gradients, job->squares, job->tells);
       job->tells.settle();
-      complete_update(s, stage, {"squares", [this, &s, stage, job] {
-                                   carry_out(s, stage, s.optimizers.at(stage)->squared(*job));
-                                 }});
+      complete_update(s, stage, "squares", [job](optimizer_core& o) { return o.squared(*job); });
     });
   }
   void carry_out_one(site& s, int, const send_norm& e) {
@@ -255,11 +254,9 @@ private:
       job->gradients.reset();
       for (std::size_t r = 1; r < local.size(); ++r)
         complete(s, stage, local.front(), worker_name(stage, local[r]),
-                 {"weights for stage " + std::to_string(stage) + " to " + worker_name(stage, local[r]),
+                 {"weights to " + worker_name(stage, local[r]),
                   [this, &s, stage, r = local[r], made] { carry_out(s, r, s.worker(stage, r).on(made)); }});
-      complete_update(s, stage, {"update done", [this, &s, stage, job] {
-                                   carry_out(s, stage, s.optimizers.at(stage)->updated(*job));
-                                 }});
+      complete_update(s, stage, "update done", [job](optimizer_core& o) { return o.updated(*job); });
     };
     on_update_stream(s, stage, "update " + std::to_string(e.job->group), work, case_.updates_jump_the_queue);
     to_replica(s.rank(), stage, local.front(), made.stretch, "weights", made, false);
@@ -452,21 +449,17 @@ private:
           outcome_.fault = "a rank was not told of the loss";
       return;
     }
+    std::string waits;
+    for (const auto& s : sites_)
+      waits += s->waits();
     for (const auto& s : sites_) {
       if (!s->failure.empty()) throw error(s->failure);
-      if (!s->is_over) throw error("stalled: " + waits());
+      if (!s->is_over) throw error("stalled: " + waits);
       if (s->stretches != sites_.front()->stretches) throw error("two ranks trained stretches of different lengths");
     }
     outcome_.stretches = sites_.front()->stretches;
     outcome_.losses = sites_.front()->losses;
     outcome_.weights = hash();
-  }
-
-  std::string waits() const {
-    std::string text;
-    for (const auto& s : sites_)
-      text += s->waits();
-    return text;
   }
 
   // The stages' copies from all ranks, as if of one.
