@@ -3,6 +3,7 @@
 #include "actors/layer_actor.hpp"
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/safetensors.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_training.hpp"
@@ -62,11 +63,15 @@ public:
 
 private:
   static tensor changed(run_context& c, const tensor& x, float factor, std::optional<float> bad) {
-    auto y = c.ops.allocate(dtype::f32, x.dims(), memory_use::activations, x.format());
-    for (std::int64_t i = 0; i < x.stored_elements(); ++i)
-      y.data<float>()[i] = x.data<float>()[i] * factor;
-    if (bad) y.data<float>()[0] = *bad; // an element, not padding, in every format
-    return y;
+    auto y = c.ops.get<elementwise_ops>().scaled(x, factor);
+    if (bad) {
+      memory_pool host;
+      const auto odd = tensor::allocate(host, dtype::f32, x.dims(), memory_use::scratch);
+      std::fill_n(odd.data<float>(), odd.elements(), 0.0F);
+      odd.data<float>()[0] = *bad;
+      c.ops.get<elementwise_ops>().accumulate(y, c.ops.from_host(odd, memory_use::scratch));
+    }
+    return c.ops.reorder(y, x.format(), memory_use::activations);
   }
   deeds deeds_;
 };

@@ -21,9 +21,10 @@ TEST_P(Convolution, AgreesWithThePlainLoops) {
   dy = random(dy.dims());
   expect_agreement([&](backend& ops) {
     const tensor source = activation(ops, x);
-    const tensor w = ops.reorder(weight, ops.get<convolution_ops>().conv2d_weight_format(c.args, c.x, c.weight),
-                                 memory_use::weights);
-    const tensor y = ops.get<convolution_ops>().conv2d_forward(c.args, source, w, bias, c.relu);
+    const tensor w =
+        ops.reorder(plainly(ops, weight), ops.get<convolution_ops>().conv2d_weight_format(c.args, c.x, c.weight),
+                    memory_use::weights);
+    const tensor y = ops.get<convolution_ops>().conv2d_forward(c.args, source, w, plainly(ops, bias), c.relu);
     const auto g = ops.get<convolution_ops>().conv2d_backward(c.args, source, w, c.bias, c.relu ? y : tensor{}, c.relu,
                                                               activation(ops, dy), true, true);
     EXPECT_TRUE(same_format(y.format(), ops.activation_format(y.dims())));

@@ -3,6 +3,8 @@
 
 #include "kernels/check.hpp"
 #include "kernels/layers/relu.hpp"
+#include "kernels/memory_pool.hpp"
+#include "tests/support/delayed/delayed_device.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -24,12 +26,38 @@ std::vector<tensor> activations(backend& ops, const std::vector<host_tensor>& va
   return result;
 }
 
-std::vector<host_tensor> values_of(backend& ops, const std::vector<tensor>& tensors) {
-  std::vector<host_tensor> result;
-  for (const tensor& x : tensors)
-    result.push_back(to_host(ops, x));
-  return result;
+memory_pool& host_memory() {
+  static memory_pool all;
+  return all;
 }
+
+host_tensor values_of(const tensor& x) {
+  if (!x) return {};
+  if (x.type() == dtype::i64) {
+    const auto* counts = x.data<std::int64_t>();
+    return {x.dims(), std::vector<float>(counts, counts + x.elements())};
+  }
+  return {x.dims(), std::vector<float>(x.data<float>(), x.data<float>() + x.elements())};
+}
+
+// What a layer says, whose bytes are there when the work is complete.
+class later {
+public:
+  void values_of(backend& ops, const std::vector<tensor>& tensors, std::vector<host_tensor> layer_outcome::*where) {
+    std::vector<tensor> copies;
+    for (const tensor& x : tensors)
+      copies.push_back(x ? ops.to_host(x, host_memory()) : x);
+    copies_.emplace_back(where, std::move(copies));
+  }
+  void settle(layer_outcome& outcome) const {
+    for (const auto& [where, copies] : copies_)
+      for (const tensor& x : copies)
+        (outcome.*where).push_back(testing::values_of(x));
+  }
+
+private:
+  std::vector<std::pair<std::vector<host_tensor> layer_outcome::*, std::vector<tensor>>> copies_;
+};
 
 std::vector<tensor_spec> specs_of(const std::vector<host_tensor>& inputs) {
   std::vector<tensor_spec> specs;
@@ -39,9 +67,15 @@ std::vector<tensor_spec> specs_of(const std::vector<host_tensor>& inputs) {
 }
 
 tensor plain(backend& ops, const host_tensor& x, memory_use use) {
-  tensor result = ops.allocate(dtype::f32, x.dims, use);
+  tensor result = tensor::allocate(host_memory(), dtype::f32, x.dims, use);
   std::copy(x.values.begin(), x.values.end(), result.data<float>());
-  return result;
+  return ops.from_host(result, use);
+}
+
+tensor plain_counts(backend& ops, const shape& dims, const auto& counts, memory_use use) {
+  tensor result = tensor::allocate(host_memory(), dtype::i64, dims, use);
+  std::copy(counts.begin(), counts.end(), result.data<std::int64_t>());
+  return ops.from_host(result, use);
 }
 
 std::vector<tensor> formatted_weights(backend& ops, const layer_call& call) {
@@ -60,8 +94,7 @@ std::vector<tensor> plain_states(backend& ops, const layer_call& call) {
     if (specs.at(i).type == dtype::f32) {
       result.push_back(plain(ops, call.states[i], memory_use::weights));
     } else {
-      result.push_back(ops.allocate(dtype::i64, call.states[i].dims, memory_use::weights));
-      std::copy(call.states[i].values.begin(), call.states[i].values.end(), result.back().data<std::int64_t>());
+      result.push_back(plain_counts(ops, call.states[i].dims, call.states[i].values, memory_use::weights));
     }
   }
   return result;
@@ -76,7 +109,7 @@ backward_result backward_of(const layer_call& call, run_context& context, std::v
   return {std::move(first.input_gradients), call.op->backward_weight(context, weights, first.kept)};
 }
 
-layer_outcome run_on(backend& ops, layer_call call) {
+void run_on(backend& ops, layer_call call, layer_outcome& outcome, later& values) {
   if (call.fused_relu) call.op = call.op->try_fuse(*layers::relu());
   check(call.op != nullptr, "a layer computes no ReLU within itself");
   std::vector<tensor> inputs = activations(ops, call.inputs);
@@ -97,19 +130,17 @@ layer_outcome run_on(backend& ops, layer_call call) {
                       .need_weight_gradient = call.need_weight_gradient};
   forward_result forward = call.op->forward(context, inputs, weights);
   inputs.clear();
-  layer_outcome outcome;
-  outcome.outputs = values_of(ops, forward.outputs);
-  outcome.states = values_of(ops, states);
+  values.values_of(ops, forward.outputs, &layer_outcome::outputs);
+  values.values_of(ops, states, &layer_outcome::states);
   outcome.saved = forward.saved.size();
   forward.outputs.clear();
   if (!gradients.empty()) {
     const backward_result backward = backward_of(call, context, gradients, weights, forward.saved);
-    outcome.input_gradients = values_of(ops, backward.input_gradients);
-    outcome.weight_gradients = values_of(ops, backward.weight_gradients);
+    values.values_of(ops, backward.input_gradients, &layer_outcome::input_gradients);
+    values.values_of(ops, backward.weight_gradients, &layer_outcome::weight_gradients);
   }
-  outcome.inputs_after = values_of(ops, kept_inputs);
-  outcome.output_gradients_after = values_of(ops, kept_gradients);
-  return outcome;
+  values.values_of(ops, kept_inputs, &layer_outcome::inputs_after);
+  values.values_of(ops, kept_gradients, &layer_outcome::output_gradients_after);
 }
 
 } // namespace
@@ -141,35 +172,35 @@ tensor to_device(backend& ops, const host_tensor& x, memory_use use) {
 }
 
 host_tensor to_host(backend& ops, const tensor& x) {
-  if (!x) return {};
-  if (x.type() == dtype::i64) {
-    const auto* counts = x.data<std::int64_t>();
-    return {x.dims(), std::vector<float>(counts, counts + x.elements())};
-  }
-  const tensor values = ops.to_plain(x);
-  return {x.dims(), std::vector<float>(values.data<float>(), values.data<float>() + values.elements())};
+  return values_of(x && x.type() == dtype::f32 ? ops.to_plain(x) : x);
 }
 
 tensor labels_to_device(backend& ops, const std::vector<std::int64_t>& labels) {
-  tensor result = ops.allocate(dtype::i64, {static_cast<std::int64_t>(labels.size())}, memory_use::activations);
-  std::copy(labels.begin(), labels.end(), result.data<std::int64_t>());
-  return result;
+  return plain_counts(ops, {static_cast<std::int64_t>(labels.size())}, labels, memory_use::activations);
 }
 
 layer_outcome run_layer(stream& on, const layer_call& call) {
   layer_outcome outcome;
-  on.run([&](backend& ops) { outcome = run_on(ops, call); });
+  later values;
+  on.run([&](backend& ops) { run_on(ops, call, outcome, values); });
+  values.settle(outcome);
   return outcome;
 }
 
 std::unique_ptr<stream> open_stream(const backend_under_test& backend) {
-  return open_device({device_kind::cpu, 0})->create_stream(backend.options);
+  return (backend.is_delayed ? open_delayed_device() : open_device({}))->create_stream(backend.options);
 }
 
 std::vector<backend_under_test> backends_under_test() {
   return {{"Reference", {.name = "reference", .reference = true}},
           {"CpuOneThread", {.name = "cpu", .threads = 1}},
           {"CpuTwoThreads", {.name = "cpu", .threads = 2}}};
+}
+
+std::vector<backend_under_test> layer_backends_under_test() {
+  auto all = backends_under_test();
+  all.push_back({"Delayed", {.name = "delayed"}, true});
+  return all;
 }
 
 std::unique_ptr<stream> reference_stream() {

@@ -21,7 +21,7 @@ host_tensor distinct_tensor(shape dims, unsigned seed);
 
 /// Into the backend's activation layout.
 tensor to_device(backend& ops, const host_tensor& x, memory_use use = memory_use::activations);
-/// From any layout; a "none" tensor gives no dims and no values.
+/// From any layout, in memory that the host reads; a "none" tensor gives no dims and no values.
 host_tensor to_host(backend& ops, const tensor& x);
 tensor labels_to_device(backend& ops, const std::vector<std::int64_t>& labels);
 
@@ -58,6 +58,7 @@ layer_outcome run_layer(stream& on, const layer_call& call);
 struct backend_under_test {
   std::string name;
   stream_options options;
+  bool is_delayed = false; ///< the delayed device: run_layer is what can look at its values
 };
 inline std::ostream& operator<<(std::ostream& out, const backend_under_test& backend) {
   return out << backend.name;
@@ -65,6 +66,8 @@ inline std::ostream& operator<<(std::ostream& out, const backend_under_test& bac
 std::unique_ptr<stream> open_stream(const backend_under_test& backend);
 /// The reference, and the CPU's library with one and with two threads.
 std::vector<backend_under_test> backends_under_test();
+/// And the delayed device.
+std::vector<backend_under_test> layer_backends_under_test();
 std::unique_ptr<stream> reference_stream();
 
 } // namespace penstock::testing

@@ -13,10 +13,11 @@ TEST_P(Linear, AgreesWithThePlainLoops) {
   const tensor x = random(dims), weight = random(weight_dims), bias = has_bias ? random({outputs}) : tensor{};
   const tensor dy = random({dims[0], outputs});
   expect_agreement([&, &in = dims, with_bias = has_bias, fused = relu](backend& ops) {
-    const tensor w =
-        ops.reorder(weight, ops.get<linear_ops>().linear_weight_format(in, weight_dims), memory_use::weights);
-    const tensor y = ops.get<linear_ops>().linear_forward(x, w, bias, fused);
-    const auto g = ops.get<linear_ops>().linear_backward(x, w, with_bias, fused ? y : tensor{}, fused,
+    const tensor source = plainly(ops, x);
+    const tensor w = ops.reorder(plainly(ops, weight), ops.get<linear_ops>().linear_weight_format(in, weight_dims),
+                                 memory_use::weights);
+    const tensor y = ops.get<linear_ops>().linear_forward(source, w, plainly(ops, bias), fused);
+    const auto g = ops.get<linear_ops>().linear_backward(source, w, with_bias, fused ? y : tensor{}, fused,
                                                          activation(ops, dy), true, true);
     EXPECT_TRUE(same_format(g.weight.format(), w.format()));
     return std::vector<tensor>{y, g.input, g.weight, g.bias};

@@ -15,9 +15,7 @@ TEST_F(TwoBackends, OptimizerStepsAgreeWithThePlainLoopsInPlaceAndNot) {
         [&](backend& ops) {
           const auto format = ops.get<convolution_ops>().conv2d_weight_format({}, {8, 20, 9, 9}, dims);
           const auto stored = [&](const tensor& t) {
-            tensor copy = ops.allocate(dtype::f32, dims, memory_use::weights);
-            std::memcpy(copy.raw(), t.raw(), t.bytes());
-            return ops.reorder(copy, format, memory_use::weights);
+            return ops.reorder(ops.copy(plainly(ops, t), memory_use::weights), format, memory_use::weights);
           };
           std::vector<tensor> results;
           for (const sgd_args& args :

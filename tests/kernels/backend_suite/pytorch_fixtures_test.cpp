@@ -43,7 +43,7 @@ std::string layer_parameter_name(const ::testing::TestParamInfo<layer_parameter>
 }
 
 INSTANTIATE_TEST_SUITE_P(Suite, LayerAgainstPyTorch,
-                         ::testing::Combine(::testing::ValuesIn(backends_under_test()),
+                         ::testing::Combine(::testing::ValuesIn(layer_backends_under_test()),
                                             ::testing::ValuesIn(layer_fixtures().layers)),
                          layer_parameter_name);
 

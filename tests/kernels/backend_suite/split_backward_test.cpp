@@ -100,7 +100,7 @@ TEST_P(SplitBackwardOfALayer, HasTheBitsOfTheWholeOne) {
         }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SplitBackwardOfALayer, ::testing::ValuesIn(backends_under_test()),
+INSTANTIATE_TEST_SUITE_P(All, SplitBackwardOfALayer, ::testing::ValuesIn(layer_backends_under_test()),
                          [](const auto& p) { return p.param.name; });
 
 } // namespace

@@ -1,10 +1,12 @@
-// The oneDNN backend and the plain loops side by side, for comparing them.
+// The oneDNN backend and the plain loops side by side, for comparing them, and the delayed device, which has their
+// bits.
 #pragma once
 
 #include "kernels/backend.hpp"
 #include "kernels/check.hpp"
 #include "kernels/device.hpp"
 #include "kernels/stream.hpp"
+#include "tests/support/delayed/delayed_device.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,12 +21,18 @@ inline std::vector<float> values_of(backend& ops, const tensor& x) {
   return {plain.data<float>(), plain.data<float>() + plain.elements()};
 }
 
+inline void expect_same_bits(const std::vector<float>& a, const std::vector<float>& b, const char* what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0) << what;
+}
+
 /// A device with one stream of each kind; inputs are plain and from a fixed seed.
 class TwoBackends : public ::testing::Test {
 public:
   std::shared_ptr<device> machine = open_device({device_kind::cpu, 0});
   std::unique_ptr<stream> fast = machine->create_stream({.name = "fast", .threads = threads()});
   std::unique_ptr<stream> plain = machine->create_stream({.name = "plain", .reference = true});
+  std::unique_ptr<stream> late = testing::open_delayed_device()->create_stream({.name = "late"});
 
   virtual int threads() const { return 2; }
 
@@ -36,16 +44,17 @@ public:
     return x;
   }
 
-  /// Runs compute(ops, to) on both; `to` brings an input into the activation format. Every tensor it returns must agree
-  /// within tolerance * (1 + greatest magnitude), and its padding must be zero.
+  /// Runs compute(ops) on all. Every f32 tensor it returns must agree within tolerance * (1 + greatest magnitude), to
+  /// the bit between the plain loops and the delayed device, and its padding must be zero. Inputs go through `plainly`
+  /// or `activation`.
   template <class Compute>
   void expect_agreement(Compute compute, double tolerance = 2e-5) {
-    std::vector<std::vector<float>> found, wanted;
-    fast->run([&](backend& ops) { found = results(ops, compute); });
-    plain->run([&](backend& ops) { wanted = results(ops, compute); });
+    const auto found = results(*fast, compute), wanted = results(*plain, compute), later = results(*late, compute);
     ASSERT_EQ(found.size(), wanted.size());
+    ASSERT_EQ(later.size(), wanted.size());
     for (std::size_t t = 0; t < wanted.size(); ++t) {
       ASSERT_EQ(found[t].size(), wanted[t].size()) << "result " << t;
+      expect_same_bits(later[t], wanted[t], "of the delayed device and the plain loops");
       double greatest = 1, worst = 0;
       for (const float w : wanted[t])
         greatest = std::max(greatest, 1.0 + std::abs(static_cast<double>(w)));
@@ -57,11 +66,12 @@ public:
     }
   }
 
-  /// The input in the backend's activation layout, as a copy that may be overwritten.
+  /// The input on the backend's device.
+  static tensor plainly(backend& ops, const tensor& x) { return x ? ops.from_host(x, memory_use::scratch) : x; }
+  /// The same in the activation layout, as a copy that may be overwritten.
   static tensor activation(backend& ops, const tensor& x) {
-    tensor copy = ops.allocate(x.type(), x.dims(), memory_use::scratch);
-    std::memcpy(copy.raw(), x.raw(), x.bytes());
-    return ops.reorder(copy, ops.activation_format(x.dims()), memory_use::activations);
+    return ops.reorder(ops.copy(plainly(ops, x), memory_use::scratch), ops.activation_format(x.dims()),
+                       memory_use::activations);
   }
 
   /// Stored elements beyond the logical ones; they must all be zero.
@@ -77,21 +87,21 @@ public:
 
 private:
   template <class Compute>
-  static std::vector<std::vector<float>> results(backend& ops, Compute& compute) {
+  std::vector<std::vector<float>> results(stream& on, Compute& compute) {
+    std::vector<tensor> copies;
+    on.run([&](backend& ops) {
+      for (const tensor& t : compute(ops)) {
+        expect_zero_padding(ops, t);
+        copies.push_back(t ? ops.to_host(t, machine->memory()) : tensor{});
+      }
+    });
     std::vector<std::vector<float>> values;
-    for (const tensor& t : compute(ops)) {
-      expect_zero_padding(ops, t);
-      values.push_back(t ? values_of(ops, t) : std::vector<float>{});
-    }
+    for (const tensor& t : copies)
+      values.push_back(t ? std::vector(t.data<float>(), t.data<float>() + t.elements()) : std::vector<float>{});
     return values;
   }
 
   std::mt19937 engine_{20240611};
 };
-
-inline void expect_same_bits(const std::vector<float>& a, const std::vector<float>& b, const char* what) {
-  ASSERT_EQ(a.size(), b.size()) << what;
-  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0) << what;
-}
 
 } // namespace penstock

@@ -1,0 +1,59 @@
+// The real programs on the delayed device, which a plug-in brings: the bits of the reference loops, also through a
+// checkpoint.
+#include "tests/apps/programs.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+
+namespace penstock::test {
+namespace {
+
+class OnTheDelayedDevice : public ::testing::Test {
+public:
+  std::vector<std::string> lenet(const std::string& metrics, const std::vector<std::string>& more) const {
+    auto all = tiny_lenet({"--stages", "2", "--epochs", "2", "--momentum", "0.9", "--metrics", folder / metrics});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  std::vector<std::string> delayed(const std::string& metrics, const std::vector<std::string>& more = {}) const {
+    auto all = lenet(metrics, more);
+    all.insert(all.end(), {"--plugin", DELAYED_PLUGIN, "--device", "delayed"});
+    return all;
+  }
+  nlohmann::json summary(const std::vector<std::string>& command, const std::string& metrics) const {
+    const auto result = run_process(command, patience);
+    EXPECT_EQ(result.exit_code, 0) << result.errors << result.output;
+    const auto lines = lines_of(read_text(folder / metrics));
+    return lines.empty() ? nlohmann::json{} : nlohmann::json::parse(lines.back());
+  }
+  static void expect_equal(const nlohmann::json& found, const nlohmann::json& wanted) {
+    for (const auto* what : {"weights_sha256", "state_sha256", "evaluation", "library"})
+      EXPECT_EQ(found.at(what), wanted.at(what)) << what;
+  }
+  temporary_folder folder;
+};
+
+TEST_F(OnTheDelayedDevice, TrainingHasTheBitsOfTheReferenceLoops) {
+  const auto wanted = summary(lenet("loops.jsonl", {"--reference-kernels"}), "loops.jsonl");
+  expect_equal(summary(delayed("one.jsonl"), "one.jsonl"), wanted);
+  expect_equal(summary(delayed("oracle.jsonl", {"--executor", "oracle"}), "oracle.jsonl"), wanted);
+}
+
+TEST_F(OnTheDelayedDevice, ACheckpointOfItIsOneOfTheReferenceLoops) {
+  const std::vector<std::string> to_folder{"--checkpoint", folder / "ck", "--checkpoint-every", "3"};
+  auto first = to_folder;
+  first.insert(first.end(), {"--steps", "6"});
+  summary(delayed("first.jsonl", first), "first.jsonl");
+  std::filesystem::copy(folder / "ck", folder / "loops", std::filesystem::copy_options::recursive);
+  const auto wanted = summary(lenet("loops.jsonl", {"--reference-kernels", "--checkpoint", folder / "loops",
+                                                    "--checkpoint-every", "3", "--resume"}),
+                              "loops.jsonl");
+  auto second = to_folder;
+  second.emplace_back("--resume");
+  expect_equal(summary(delayed("second.jsonl", second), "second.jsonl"), wanted);
+}
+
+} // namespace
+} // namespace penstock::test
