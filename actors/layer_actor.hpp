@@ -2,11 +2,13 @@
 #pragma once
 
 #include "actors/messages.hpp"
+#include "kernels/stream.hpp"
 
 #include <caf/typed_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace penstock::actors {
@@ -24,11 +26,13 @@ struct neighbour_side {
 struct layer_actor_neighbours {
   neighbour_side previous; ///< gradients go there
   neighbour_side next;     ///< activations go there
+  std::shared_ptr<stream>
+      work; ///< the actor's own, on a device of the stages' kind: what it computes, it computes there
 };
 
 /// Makes the layer actor of one cut. A layer actor must pass on every message it gets, once, with the same key (it may
 /// change the tensors), or the stall watchdog ends the run. It must not modify a tensor it does not own: make a new
-/// one.
+/// one. Bytes are read and written in work on its stream (backend::on_host), since they may be a device's.
 class layer_actor_factory {
 public:
   virtual ~layer_actor_factory() = default;

@@ -70,6 +70,11 @@ public:
   virtual tensor from_host(const tensor& x, memory_use use) = 0;
   /// A plain copy in the host's memory. Its bytes are there when the work that asked for it is complete.
   virtual tensor to_host(const tensor& x, allocator& host) = 0;
+  /// A computation by the host's own loops in the stream's order, for layers that need none of the device's operations:
+  /// `compute` gets tensors of the operands' and the results' types, shapes and formats whose bytes the host may read,
+  /// and fills the results. It runs later, on some thread, and owns what it needs. Operands are none or of this device.
+  using host_computation = std::function<void(std::span<const tensor> operands, std::span<const tensor> results)>;
+  virtual void on_host(std::vector<tensor> operands, std::vector<tensor> results, host_computation compute) = 0;
   /// Small plain tensors that decide something (losses, flags, sums), all together, in the host's memory when the work
   /// that asked is complete. At most once in a piece of posted work: each is a synchronisation.
   virtual std::vector<tensor> fetch(std::vector<tensor> scalars) = 0;

@@ -40,6 +40,10 @@ tensor host_backend::to_host(const tensor& x, allocator& host) {
   return copy;
 }
 
+void host_backend::on_host(std::vector<tensor> operands, std::vector<tensor> results, host_computation compute) {
+  compute(operands, results);
+}
+
 std::vector<tensor> host_backend::fetch(std::vector<tensor> scalars) {
   return scalars;
 }

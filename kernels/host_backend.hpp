@@ -12,6 +12,7 @@ public:
   tensor copy(const tensor& x, memory_use use) final;
   tensor from_host(const tensor& x, memory_use use) final;
   tensor to_host(const tensor& x, allocator& host) final;
+  void on_host(std::vector<tensor> operands, std::vector<tensor> results, host_computation compute) final;
   std::vector<tensor> fetch(std::vector<tensor> scalars) final;
   event_ptr record() final;
   void wait_for(const event_ptr& reached) final;

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <future>
 
 namespace penstock::actors {
@@ -25,17 +26,15 @@ std::string parameter_of(std::string_view tensor_name) {
   return std::string(is_state ? tensor_name.substr(0, tensor_name.rfind('.')) : tensor_name);
 }
 
-// Where the other side lays a tensor out otherwise.
+// Where the other side lays a tensor out otherwise, or the network cannot read it.
 void make_plain(pipeline& from, bundle& b, const layouts& wanted) {
+  const auto here = std::find_if(from.stages.begin(), from.stages.end(), [](const auto& s) { return s.is_local(); });
+  memory_pool host; // its blocks outlive it
   for (auto& [name, t] : b.tensors) {
-    if (t.is_plain()) continue;
     const auto there = wanted.find(parameter_of(name));
-    if (there != wanted.end() && there->second == t.format()->name()) continue;
-    for (auto& s : from.stages)
-      if (s.is_local()) {
-        s.update_stream().run([&t](backend& ops) { t = ops.to_plain(t); });
-        break;
-      }
+    const bool is_wanted_so = t.is_plain() || (there != wanted.end() && there->second == t.format()->name());
+    if (is_wanted_so && t.is_on_host()) continue;
+    here->update_stream().run([&](backend& ops) { t = t.is_on_host() ? ops.to_plain(t) : ops.to_host(t, host); });
   }
 }
 

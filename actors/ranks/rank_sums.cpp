@@ -46,7 +46,7 @@ std::uint64_t rank_sums::key_of(std::int64_t stretch, std::int64_t group, std::s
 }
 
 tensor rank_sums::one_float(float value) const {
-  auto t = tensor::allocate(unit_->update_memory(), dtype::f32, {1}, memory_use::gradients);
+  auto t = tensor::allocate(host_memory(), dtype::f32, {1}, memory_use::gradients);
   *t.data<float>() = value;
   return t;
 }
@@ -59,8 +59,30 @@ std::vector<transport::part> rank_sums::parts_of(const std::vector<tensor>& grad
   return parts;
 }
 
-// The sum goes where the first contribution of this rank lies; a rank that has none needs memory for it.
+allocator& rank_sums::host_memory() const {
+  auto* shared = unit_->first_local().memory->host_memory();
+  return shared != nullptr ? *shared : *staging_;
+}
+
+// What the host cannot read is copied first, on the update's stream; an update takes the sum back to its device.
 void rank_sums::start(const reduce_bucket& what, const completion& done) {
+  if (unit_->first_local().memory->host_memory() != nullptr) return start_on_host(what, done);
+  auto staged = std::make_shared<reduce_bucket>(what);
+  unit_->update_stream().post(
+      [staged, memory = staging_](backend& ops) {
+        for (auto& of_one : staged->gradients)
+          if (of_one)
+            for (auto& g : *of_one)
+              if (g) g = ops.to_host(g, *memory);
+      },
+      [this, context = context_, staged, done](std::exception_ptr failure) {
+        if (failure) return done(nullptr, 0, std::move(failure));
+        start_on_host(*staged, done);
+      });
+}
+
+// The sum goes where the first contribution of this rank lies; a rank that has none needs memory for it.
+void rank_sums::start_on_host(const reduce_bucket& what, const completion& done) {
   auto state = std::make_shared<running>();
   *state->sum = {what.stretch, what.group, what.bucket, 0, {}};
   std::vector<std::vector<transport::part>> all;
@@ -78,7 +100,7 @@ void rank_sums::start(const reduce_bucket& what, const completion& done) {
     state->sum->gradients = *first;
   else
     for (auto i = plan_[what.bucket].first; i < plan_[what.bucket].last; ++i)
-      state->sum->gradients.push_back(tensor::allocate(unit_->update_memory(), dtype::f32,
+      state->sum->gradients.push_back(tensor::allocate(host_memory(), dtype::f32,
                                                        unit_->layers->parameters()[i].spec.dims, memory_use::gradients,
                                                        unit_->formats[i]));
   if (what.counts) state->count = one_float(0);

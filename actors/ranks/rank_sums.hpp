@@ -21,6 +21,8 @@ public:
 
 private:
   struct running;
+  void start_on_host(const reduce_bucket& what, const completion& done);
+  allocator& host_memory() const;
   std::vector<transport::part> parts_of(const std::vector<tensor>& gradients, const tensor* count) const;
   tensor one_float(float value) const;
   static std::uint64_t key_of(std::int64_t stretch, std::int64_t group, std::size_t bucket);
@@ -28,6 +30,7 @@ private:
   context_ptr context_;
   stage_unit* unit_;
   bucket_cuts plan_;
+  std::shared_ptr<memory_pool> staging_ = std::make_shared<memory_pool>(); // where the device's memory is its own
   transport::all_reduce sums_;
 };
 

@@ -6,6 +6,7 @@
 #include "actors/ranks/link_actor.hpp"
 #include "actors/stage/places.hpp"
 #include "kernels/check.hpp"
+#include "kernels/device_kinds.hpp"
 
 #include <utility>
 
@@ -179,7 +180,11 @@ neighbour_side wirer::layer_actor_side(const layer_actor_factory& factory, int s
   const int rank = parts_.where.owner(stage);
   neighbour_actor between;
   if (is_here(rank)) {
-    between = factory.spawn(system_, {before, behind});
+    const auto& options = context_->services.options;
+    const auto device = open_device(options.device, 0);
+    between = factory.spawn(
+        system_,
+        {before, behind, device->create_stream({.name = "layer actor", .reference = options.reference_kernels})});
     all_.layer_actors.push_back(caf::actor_cast<caf::actor>(between));
     name(all_.layer_actors.back(), "the layer actor after " + factory.after_layer());
     admit(here, all_.layer_actors.back());

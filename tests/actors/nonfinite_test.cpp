@@ -112,26 +112,32 @@ public:
   std::string after_layer() const override { return "conv"; }
   actors::neighbour_actor spawn(caf::actor_system& system, const actors::layer_actor_neighbours& n) const override {
     return system.spawn([n, *this](actors::neighbour_actor::pointer) -> actors::neighbour_actor::behavior_type {
-      return {
-          [=, *this](const actors::activation_msg& m) { caf::anon_send(n.next.of(m.key), changed(m, forward_)); },
-          [=, *this](const actors::gradient_msg& m) { caf::anon_send(n.previous.of(m.key), changed(m, !forward_)); }};
+      return {[=, *this](const actors::activation_msg& m) {
+                caf::anon_send(n.next.of(m.key), changed(m, forward_, *n.work));
+              },
+              [=, *this](const actors::gradient_msg& m) {
+                caf::anon_send(n.previous.of(m.key), changed(m, !forward_, *n.work));
+              }};
     });
   }
 
 private:
   template <class Message>
-  Message changed(Message m, bool now) const {
+  Message changed(Message m, bool now, stream& work) const {
     if (!now || m.key.minibatch != 3) return m;
     auto& t = m.tensors[0].value;
-    auto other = tensor::allocate(*pool_, t.type(), t.dims(), memory_use::activations, t.format());
-    std::copy_n(t.raw(), t.bytes(), other.raw());
-    other.template data<float>()[0] = bad_;
-    t = other;
+    work.run([&](backend& ops) {
+      auto other = ops.allocate(t.type(), t.dims(), memory_use::activations, t.format());
+      ops.on_host({ops.from_host(t, memory_use::activations)}, {other}, [bad = bad_](auto in, auto out) {
+        std::copy_n(in[0].raw(), in[0].bytes(), out[0].raw());
+        out[0].template data<float>()[0] = bad;
+      });
+      t = other;
+    });
     return m;
   }
   float bad_;
   bool forward_;
-  std::shared_ptr<memory_pool> pool_ = std::make_shared<memory_pool>();
 };
 
 struct kind_of_run {

@@ -22,11 +22,14 @@ penstock::forward_result element_wise::forward(penstock::run_context& context, s
   const tensor x = std::move(inputs[0]);
   // The output has the input's layout, so stored elements correspond one to one, whatever that layout is.
   tensor y = context.ops.allocate(penstock::dtype::f32, x.dims(), penstock::memory_use::activations, x.format());
-  const float* from = x.data<float>();
-  float* to = y.data<float>();
-  const std::int64_t stored = x.stored_elements(); // asks the layout, so once
-  for (std::int64_t i = 0; i < stored; ++i)
-    to[i] = value(from[i]);
+  // By the host's loops, whatever the device is. It may run later, when this layer is only held by its model.
+  context.ops.on_host({x}, {y}, [this](std::span<const tensor> in, std::span<const tensor> out) {
+    const float* from = in[0].data<float>();
+    float* to = out[0].data<float>();
+    const std::int64_t stored = in[0].stored_elements(); // asks the layout, so once
+    for (std::int64_t i = 0; i < stored; ++i)
+      to[i] = value(from[i]);
+  });
   if (context.mode == penstock::phase::evaluation) return {{y}, {}};
   return {{y}, {x}};
 }
@@ -37,12 +40,14 @@ penstock::backward_result element_wise::backward(penstock::run_context& context,
   const tensor& x = saved[0];
   const tensor dy = context.ops.reorder(output_gradients[0], x.format(), penstock::memory_use::gradients);
   tensor dx = context.ops.allocate(penstock::dtype::f32, x.dims(), penstock::memory_use::gradients, x.format());
-  const float* at = x.data<float>();
-  const float* from = dy.data<float>();
-  float* to = dx.data<float>();
-  const std::int64_t stored = x.stored_elements();
-  for (std::int64_t i = 0; i < stored; ++i)
-    to[i] = from[i] * derivative(at[i]);
+  context.ops.on_host({x, dy}, {dx}, [this](std::span<const tensor> in, std::span<const tensor> out) {
+    const float* at = in[0].data<float>();
+    const float* from = in[1].data<float>();
+    float* to = out[0].data<float>();
+    const std::int64_t stored = in[0].stored_elements();
+    for (std::int64_t i = 0; i < stored; ++i)
+      to[i] = from[i] * derivative(at[i]);
+  });
   return {{dx}, {}};
 }
 

@@ -1,6 +1,7 @@
 // The behaviour of the bf16 cut.
 #include "bf16_cut.hpp"
 
+#include "kernels/backend.hpp"
 #include "kernels/dtype.hpp"
 
 #include <caf/actor_system.hpp>
@@ -14,13 +15,16 @@ namespace {
 
 neighbour_actor::behavior_type bf16_cut_behavior(neighbour_actor::pointer self,
                                                  const layer_actor_neighbours& neighbours,
-                                                 const std::shared_ptr<cut_counts>& counts,
-                                                 const std::shared_ptr<penstock::memory_pool>& pool) {
+                                                 const std::shared_ptr<cut_counts>& counts) {
   return {[=](const activation_msg& received) {
             activation_msg rounded = received; // the handles: other readers keep the bytes as they are
-            for (auto& t : rounded.tensors) {
+            // On a stream of this actor alone, so nobody's work is waited for but its own.
+            neighbours.work->run([&](penstock::backend& ops) {
+              for (auto& t : rounded.tensors)
+                if (t.value) t.value = through_bf16(ops, t.value);
+            });
+            for (const auto& t : rounded.tensors) {
               if (!t.value || t.value.type() != penstock::dtype::f32) continue;
-              t.value = through_bf16(*pool, t.value);
               counts->bytes += t.value.elements() * 4;
               counts->saved += t.value.elements() * 2;
             }
@@ -37,22 +41,24 @@ neighbour_actor::behavior_type bf16_cut_behavior(neighbour_actor::pointer self,
 } // namespace
 
 bf16_cut::bf16_cut(std::string after_layer)
-    : after_layer_(std::move(after_layer)), counts_(std::make_shared<cut_counts>()),
-      pool_(std::make_shared<penstock::memory_pool>()) {}
+    : after_layer_(std::move(after_layer)), counts_(std::make_shared<cut_counts>()) {}
 
 neighbour_actor bf16_cut::spawn(caf::actor_system& system, const layer_actor_neighbours& neighbours) const {
-  return system.spawn(bf16_cut_behavior, neighbours, counts_, pool_);
+  return system.spawn(bf16_cut_behavior, neighbours, counts_);
 }
 
-tensor through_bf16(penstock::memory_pool& pool, const tensor& x) {
-  if (x.type() != penstock::dtype::f32) return x;
+tensor through_bf16(penstock::backend& ops, const tensor& given) {
+  if (given.type() != penstock::dtype::f32) return given;
+  const tensor x = ops.from_host(given, penstock::memory_use::activations);
   // The same layout, so stored elements correspond one to one; padding is zero and stays zero.
-  tensor y = tensor::allocate(pool, x.type(), x.dims(), penstock::memory_use::activations, x.format());
-  const float* from = x.data<float>();
-  float* to = y.data<float>();
-  const std::int64_t stored = x.stored_elements(); // asks the layout, so once
-  for (std::int64_t i = 0; i < stored; ++i)
-    to[i] = penstock::float_from_bf16(penstock::bf16_from_float(from[i]));
+  tensor y = ops.allocate(x.type(), x.dims(), penstock::memory_use::activations, x.format());
+  ops.on_host({x}, {y}, [](std::span<const tensor> in, std::span<const tensor> out) {
+    const float* from = in[0].data<float>();
+    float* to = out[0].data<float>();
+    const std::int64_t stored = in[0].stored_elements(); // asks the layout, so once
+    for (std::int64_t i = 0; i < stored; ++i)
+      to[i] = penstock::float_from_bf16(penstock::bf16_from_float(from[i]));
+  });
   return y;
 }
 

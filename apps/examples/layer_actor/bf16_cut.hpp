@@ -29,10 +29,10 @@ public:
 private:
   std::string after_layer_;
   std::shared_ptr<cut_counts> counts_;
-  std::shared_ptr<penstock::memory_pool> pool_;
 };
 
-/// The same values after a round trip through bf16 (nearest even), in memory of `pool`; other types as they are.
-penstock::tensor through_bf16(penstock::memory_pool& pool, const penstock::tensor& x);
+/// The same values after a round trip through bf16 (nearest even), in memory of the stream's device; other types as
+/// they are.
+penstock::tensor through_bf16(penstock::backend& ops, const penstock::tensor& x);
 
 } // namespace layer_actor

@@ -151,6 +151,19 @@ tensor delayed_backend::to_host(const tensor& x, allocator& host) {
   return result;
 }
 
+void delayed_backend::on_host(std::vector<tensor> operands, std::vector<tensor> results, host_computation compute) {
+  std::vector<std::pair<dtype, shape>> wanted;
+  for (const auto& y : results)
+    wanted.emplace_back(y.type(), y.dims());
+  ask(operands, results, [wanted, compute = std::move(compute)](backend& loops, auto& in) {
+    std::vector<tensor> made;
+    for (const auto& [type, dims] : wanted)
+      made.push_back(loops.allocate(type, dims, memory_use::scratch));
+    compute(in, made);
+    return made;
+  });
+}
+
 std::vector<tensor> delayed_backend::fetch(std::vector<tensor> scalars) {
   if (std::exchange(now().has_fetched, true))
     throw error("[device] a second fetch in one piece of work: each is a synchronisation");

@@ -27,6 +27,7 @@ public:
   tensor copy(const tensor& x, memory_use use) override;
   tensor from_host(const tensor& x, memory_use use) override;
   tensor to_host(const tensor& x, allocator& host) override;
+  void on_host(std::vector<tensor> operands, std::vector<tensor> results, host_computation compute) override;
   std::vector<tensor> fetch(std::vector<tensor> scalars) override;
 
   event_ptr record() override;
