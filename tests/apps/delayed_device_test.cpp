@@ -1,5 +1,5 @@
-// The real programs on the delayed device, which a plug-in brings: the bits of the reference loops, also through a
-// checkpoint.
+// The real programs on the delayed device, which a plug-in brings: the bits of the reference loops, in one process and
+// in two, with a plug-in's layers, and through a checkpoint.
 #include "tests/apps/programs.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 class OnTheDelayedDevice : public ::testing::Test {
 public:
   std::vector<std::string> lenet(const std::string& metrics, const std::vector<std::string>& more) const {
-    auto all = tiny_lenet({"--stages", "2", "--epochs", "2", "--momentum", "0.9", "--metrics", folder / metrics});
+    auto all = tiny_lenet({"--epochs", "2", "--momentum", "0.9", "--metrics", folder / metrics});
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -36,9 +36,33 @@ public:
 };
 
 TEST_F(OnTheDelayedDevice, TrainingHasTheBitsOfTheReferenceLoops) {
-  const auto wanted = summary(lenet("loops.jsonl", {"--reference-kernels"}), "loops.jsonl");
-  expect_equal(summary(delayed("one.jsonl"), "one.jsonl"), wanted);
-  expect_equal(summary(delayed("oracle.jsonl", {"--executor", "oracle"}), "oracle.jsonl"), wanted);
+  const auto wanted = summary(lenet("loops.jsonl", {"--stages", "2", "--reference-kernels"}), "loops.jsonl");
+  expect_equal(summary(delayed("one.jsonl", {"--stages", "2"}), "one.jsonl"), wanted);
+  expect_equal(summary(delayed("oracle.jsonl", {"--stages", "2", "--executor", "oracle"}), "oracle.jsonl"), wanted);
+}
+
+TEST_F(OnTheDelayedDevice, TwoProcessesHaveTheBitsOfTheReferenceLoops) {
+  const std::vector<std::string> replicated{"--replicas", "2,1", "--schedule", "1f1b", "--microbatches", "2"};
+  for (const auto& more : {std::vector<std::string>{"--stages", "2"}, replicated}) {
+    auto loops = more;
+    loops.emplace_back("--reference-kernels");
+    const auto wanted = summary(lenet("loops.jsonl", loops), "loops.jsonl");
+    auto job = program("penstock", {"launch", "-np", "2", "--"});
+    auto rank = delayed("two.jsonl", more);
+    rank.insert(rank.end(), {"--transport", "shm", "--trace", folder / "t.pftrace"});
+    job.insert(job.end(), rank.begin(), rank.end());
+    expect_equal(summary(job, "two.jsonl"), wanted);
+    const auto checked = run_process(program("penstock", {"trace", "check", folder / "t.pftrace"}), patience);
+    EXPECT_EQ(checked.exit_code, 0) << checked.output << checked.errors;
+  }
+}
+
+TEST_F(OnTheDelayedDevice, LayersOfAPlugInComputeThereByTheirOwnLoops) {
+  const std::vector<std::string> swish{"--plugin", CUSTOM_LAYER, "--replace-layer", "relu=swish"};
+  auto loops = swish;
+  loops.emplace_back("--reference-kernels");
+  expect_equal(summary(delayed("swish.jsonl", swish), "swish.jsonl"),
+               summary(lenet("loops.jsonl", loops), "loops.jsonl"));
 }
 
 TEST_F(OnTheDelayedDevice, ACheckpointOfItIsOneOfTheReferenceLoops) {
