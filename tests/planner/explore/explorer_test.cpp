@@ -15,7 +15,9 @@ TEST(Explorer, NothingIsBelowItsLeastSeconds) {
   EXPECT_NEAR(whole.least_seconds(1), 0.498, 1e-9); // 3 x (8 x 0.02 + 0.004 + 0.002)
   EXPECT_NEAR(whole.least_seconds(4), 0.498 / 4, 1e-9);
   for (const auto& t : whole.run())
-    if (t.runs()) EXPECT_GE(t.step_seconds(), whole.least_seconds(t.devices) * (1 - 1e-9));
+    if (t.runs()) {
+      EXPECT_GE(t.step_seconds(), whole.least_seconds(t.devices) * (1 - 1e-9));
+    }
 
   auto smaller = p.measurements.front(); // in which a sample takes half as long
   smaller.samples = 8;
