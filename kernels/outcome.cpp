@@ -1,6 +1,7 @@
 // One fetch for all.
 #include "kernels/outcome.hpp"
 
+#include <iterator>
 #include <utility>
 
 namespace penstock {
@@ -12,6 +13,14 @@ void outcome::expect(tensor scalars, std::function<void(const tensor&)> judge) {
 
 void outcome::then(std::function<void()> judge) {
   expect({}, [judge = std::move(judge)](const tensor&) { judge(); });
+}
+
+void outcome::adopt(outcome& earlier) {
+  scalars_.insert(scalars_.begin(), std::make_move_iterator(earlier.scalars_.begin()),
+                  std::make_move_iterator(earlier.scalars_.end()));
+  judges_.insert(judges_.begin(), std::make_move_iterator(earlier.judges_.begin()),
+                 std::make_move_iterator(earlier.judges_.end()));
+  earlier = {};
 }
 
 void outcome::fetch(backend& ops) {

@@ -14,6 +14,8 @@ public:
   void expect(tensor scalars, std::function<void(const tensor&)> judge);
   /// The same without a tensor: called in its turn.
   void then(std::function<void()> judge);
+  /// Takes over what work before this one on the same stream left to be told, and puts it first.
+  void adopt(outcome& earlier);
   /// On the stream, at the end of the work.
   void fetch(backend& ops);
   /// In the work's completion or later: judges in the order of `expect`, once.

@@ -169,8 +169,10 @@ void optimizer_shell::carry_out_one(const compute_update_of& e) {
       [context = context_, unit = unit_, job = e.job](backend& ops) {
         auto& services = context->services;
         job->begin = ops.record();
+        // Whether it was finite is told with the next forward where that is on this stream, which spares a fetch.
+        const bool is_told_later = unit->replicas.size() == 1;
         compute_update(ops, services.built, *unit, services.options, job->order, *job->gradients, *job->owned,
-                       job->in_place, job->tells, job->made);
+                       job->in_place, is_told_later ? unit->first_local().unread : job->tells, job->made);
         job->tells.fetch(ops);
         job->gradients.reset();
         job->end = ops.record();
@@ -193,6 +195,7 @@ void optimizer_shell::take(const collect_msg& m) {
   auto tells = std::make_shared<outcome>();
   unit_->update_stream().post(
       [answer, tells, m, context = context_, unit = unit_, owned = core_->owned()](backend& ops) {
+        tells->adopt(unit->first_local().unread);
         answer->copy = copy_learnt(ops, context->services.built, *unit, *owned, m.what, m.after, *m.pool, *tells);
         tells->fetch(ops);
       },

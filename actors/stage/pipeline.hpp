@@ -24,8 +24,9 @@ struct replica_unit {
   std::shared_ptr<device> memory; ///< a memory domain of its own, so that its bytes are counted apart
   std::unique_ptr<stream> work;   ///< stages of one worker take turns
   std::shared_ptr<work_line> line = std::make_shared<work_line>(); ///< of what actors post to it
-  std::vector<tensor> states;                            ///< BatchNorm statistics by segment::states(), for their owner
-  compute_times times;                                   ///< written when work of the stream is complete
+  std::vector<tensor> states; ///< BatchNorm statistics by segment::states(), for their owner
+  compute_times times;        ///< written when work of the stream is complete
+  outcome unread;             ///< of an update, told with the next micro-batch; used by work of the stream alone
   std::function<void(const layer_observation&)> observe; ///< for profiles; else empty
 };
 

@@ -299,6 +299,7 @@ void compute_work(backend& ops, const pipeline& p, const stage_unit& s, replica_
 void compute_job(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r, stage_work& job,
                  const layer_listener& layer_done) {
   job.begin = ops.record();
+  if (job.what == stage_work::kind::forward || job.what == stage_work::kind::evaluate) job.tells.adopt(r.unread);
   compute_work(ops, p, s, r, job, layer_done);
   job.tells.fetch(ops);
   job.end = ops.record();
