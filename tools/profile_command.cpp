@@ -9,6 +9,7 @@
 #include "apps/runner/text_table.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
+#include "kernels/device_kinds.hpp"
 #include "tools/commands.hpp"
 
 #include <algorithm>
@@ -104,6 +105,7 @@ int profile_command(std::span<const std::string> arguments) {
                                           : apps::parse_counts("--workers", texts.workers, 1, most_workers);
   const auto built =
       apps::build_network(network, apps::of_option("--plugin", [&] { return apps::load_plugins(network.plugins); }));
+  apps::of_option("--device", [&] { open_device(options.device, 0); }); // can it be had?
   options.samples = sizes_of(texts, built.net->least_training_samples().samples);
   if (!texts.output.empty()) apps::check_output_file("--output", texts.output);
   planner::profile measured;
