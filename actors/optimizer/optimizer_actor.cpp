@@ -82,7 +82,7 @@ private:
   caf::actor clipper_;
   stretch_ptr run_;
   std::shared_ptr<const bucket_cuts> buckets_;
-  std::unique_ptr<rank_sums> sums_; // where the stage's replicas are on several ranks
+  std::shared_ptr<rank_sums> sums_; // where the stage's replicas are on several ranks
   std::optional<optimizer_core> core_;
 };
 
@@ -96,7 +96,7 @@ void optimizer_shell::start(caf::event_based_actor* self, context_ptr context, i
   std::unique_ptr<gradient_reducer> reducer;
   buckets_ = std::move(buckets);
   if (buckets_) {
-    sums_ = std::make_unique<rank_sums>(context_, stage, *buckets_);
+    sums_ = std::make_shared<rank_sums>(context_, stage, *buckets_);
     reducer = make_rank_reducer(unit_->local, unit_->layers->parameters().size(), *buckets_);
   } else {
     reducer = make_local_reducer(static_cast<int>(unit_->replicas.size()));

@@ -75,9 +75,9 @@ void rank_sums::start(const reduce_bucket& what, const completion& done) {
             for (auto& g : *of_one)
               if (g) g = ops.to_host(g, *memory);
       },
-      [this, context = context_, staged, done](std::exception_ptr failure) {
+      [maybe = weak_from_this(), staged, done](std::exception_ptr failure) {
         if (failure) return done(nullptr, 0, std::move(failure));
-        start_on_host(*staged, done);
+        if (const auto self = maybe.lock()) self->start_on_host(*staged, done); // else the run has ended
       });
 }
 

@@ -5,10 +5,12 @@
 #include "actors/run/actor_context.hpp"
 #include "transport/collectives.hpp"
 
+#include <memory>
+
 namespace penstock::actors {
 
 /// Of one stage on this rank. Used by one thread at a time; what it starts is completed on the transport's threads.
-class rank_sums {
+class rank_sums : public std::enable_shared_from_this<rank_sums> {
 public:
   /// `begun_ns`: when the sum was started, as trace_recorder::now_ns.
   using completion = std::function<void(std::shared_ptr<reduced_msg>, std::int64_t begun_ns, std::exception_ptr)>;
