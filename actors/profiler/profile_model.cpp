@@ -223,7 +223,7 @@ private:
   outcome later_; // nothing of it is fetched
 };
 
-// The other workers compute the same until the measured one is done.
+// The other workers compute the same until the measured one is done. A pass is asked for when the one before is done.
 class busy_workers {
 public:
   busy_workers(pipeline& parts, std::int64_t samples, const run_options& run,
@@ -232,18 +232,7 @@ public:
       workers_.push_back(std::make_unique<profiled_worker>(parts, i, samples, run, should_stop));
       auto ended = std::make_shared<std::promise<void>>();
       done_.push_back(ended->get_future());
-      parts.stages.front().replicas[i].work->post(
-          [this, worker = workers_.back().get()](backend& ops) {
-            worker->make_inputs();
-            while (!stop_)
-              worker->pass(ops, false, nullptr);
-          },
-          [ended](const std::exception_ptr& fault) {
-            if (fault)
-              ended->set_exception(fault);
-            else
-              ended->set_value();
-          });
+      keep_busy(*parts.stages.front().replicas[i].work, *workers_.back(), ended);
     }
   }
   ~busy_workers() {
@@ -255,6 +244,18 @@ public:
   busy_workers& operator=(const busy_workers&) = delete;
 
 private:
+  void keep_busy(stream& on, profiled_worker& worker, const std::shared_ptr<std::promise<void>>& ended) {
+    on.post(
+        [&worker](backend& ops) {
+          if (!worker.input()) worker.make_inputs();
+          worker.pass(ops, false, nullptr);
+        },
+        [this, &on, &worker, ended](const std::exception_ptr& fault) {
+          if (!fault && !stop_) return keep_busy(on, worker, ended);
+          fault ? ended->set_exception(fault) : ended->set_value();
+        });
+  }
+
   std::atomic<bool> stop_{false};
   std::vector<std::unique_ptr<profiled_worker>> workers_;
   std::vector<std::future<void>> done_;
