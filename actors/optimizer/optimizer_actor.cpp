@@ -173,6 +173,7 @@ void optimizer_shell::carry_out_one(const compute_update_of& e) {
         const bool is_told_later = unit->replicas.size() == 1;
         compute_update(ops, services.built, *unit, services.options, job->order, *job->gradients, *job->owned,
                        job->in_place, is_told_later ? unit->first_local().unread : job->tells, job->made);
+        if (is_told_later) unit->first_local().unread_version = job->made->version;
         job->tells.fetch(ops);
         job->gradients.reset();
         job->end = ops.record();

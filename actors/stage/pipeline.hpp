@@ -26,7 +26,8 @@ struct replica_unit {
   std::shared_ptr<work_line> line = std::make_shared<work_line>(); ///< of what actors post to it
   std::vector<tensor> states; ///< BatchNorm statistics by segment::states(), for their owner
   compute_times times;        ///< written when work of the stream is complete
-  outcome unread;             ///< of an update, told with the next micro-batch; used by work of the stream alone
+  outcome unread; ///< of updates, told with the next forward or what reads their weights; used by the stream alone
+  std::int64_t unread_version = 0;                       ///< the newest of them
   std::function<void(const layer_observation&)> observe; ///< for profiles; else empty
 };
 

@@ -294,12 +294,17 @@ void compute_work(backend& ops, const pipeline& p, const stage_unit& s, replica_
   }
 }
 
+// A backward does where its weights are not stashed.
+bool reads_what_is_unread(const replica_unit& r, const stage_work& job) {
+  return !job.weights || job.what == stage_work::kind::evaluate || job.weights->version >= r.unread_version;
+}
+
 } // namespace
 
 void compute_job(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r, stage_work& job,
                  const layer_listener& layer_done) {
   job.begin = ops.record();
-  if (job.what == stage_work::kind::forward || job.what == stage_work::kind::evaluate) job.tells.adopt(r.unread);
+  if (reads_what_is_unread(r, job)) job.tells.adopt(r.unread);
   compute_work(ops, p, s, r, job, layer_done);
   job.tells.fetch(ops);
   job.end = ops.record();

@@ -28,6 +28,7 @@ struct deeds {
   std::optional<float> output{};            // in minibatch 3
   std::optional<float> evaluation_output{}; // in an evaluation
   std::optional<float> input_gradient{};    // of minibatch 3
+  std::optional<float> weight_gradient{};   // of minibatch 3
   float initial_weight = 1;
   float initial_state = 1;
   float forward_factor = 1;
@@ -53,12 +54,20 @@ public:
                                                : std::nullopt)},
             {}};
   }
-  backward_result backward(run_context& c, std::span<tensor> dy, std::span<const tensor>,
+  backward_result backward(run_context& c, std::span<tensor> dy, std::span<const tensor> weights,
                            std::span<const tensor>) const override {
-    auto unused = c.ops.allocate(dtype::f32, {2}, memory_use::gradients);
-    c.ops.fill(unused, 0);
-    return {{changed(c, dy[0], deeds_.backward_factor, c.random.minibatch == 3 ? deeds_.input_gradient : std::nullopt)},
-            {unused}};
+    auto odd = c.ops.allocate(dtype::f32, {2}, memory_use::gradients);
+    c.ops.fill(odd, c.random.minibatch == 3 ? deeds_.weight_gradient.value_or(0.0F) : 0.0F);
+    auto dx = changed(c, dy[0], deeds_.backward_factor, c.random.minibatch == 3 ? deeds_.input_gradient : std::nullopt);
+    if (deeds_.weight_gradient) { // of this layer's business: a weight that is not finite spoils what it sends on
+      auto spoilt = c.ops.allocate(dx.type(), dx.dims(), memory_use::activations, dx.format());
+      c.ops.on_host({dx, weights[0]}, {spoilt}, [](auto in, auto out) {
+        std::copy_n(in[0].raw(), in[0].bytes(), out[0].raw());
+        out[0].template data<float>()[0] *= in[1].template data<float>()[0];
+      });
+      dx = spoilt;
+    }
+    return {{dx}, {odd}};
   }
 
 private:
@@ -221,6 +230,20 @@ TEST_P(NonFinite, ResultOfAPlugInsLayerIsRefused) {
     refuses(options(), {.net = network_with({.evaluation_output = value})},
             "the output of meddler (meddling) in an evaluation", value);
   }
+}
+
+// At the end of a run that does not stash its weights, a backward follows an update with no forward in between.
+TEST_P(NonFinite, UpdateIsToldBeforeTheBackwardThatItSpoils) {
+  auto o = options();
+  o.schedule = "pipedream-naive";
+  o.replicas = {1, 1, 1};
+  o.cuts = {1, 6};
+  o.steps = 5;
+  o.eval_every = -1;
+  for (const float value : values())
+    EXPECT_THAT([&] { train(o, {.net = network_with({.weight_gradient = value})}); },
+                ThrowsMessage<error>(HasSubstr("the weights are not finite after an update: stage 1, parameter "
+                                               "meddler.weight, minibatch 3")));
 }
 
 TEST_P(NonFinite, MessageOfALayerActorIsRefused) {
