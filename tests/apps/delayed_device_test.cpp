@@ -79,5 +79,16 @@ TEST_F(OnTheDelayedDevice, ACheckpointOfItIsOneOfTheReferenceLoops) {
   expect_equal(summary(delayed("second.jsonl", second), "second.jsonl"), wanted);
 }
 
+TEST_F(OnTheDelayedDevice, RanksWhoseDevicesComputeByAnotherLibraryAreRefused) {
+  auto job = program("penstock", {"launch", "-np", "2", "--"});
+  const auto rank = lenet("two.jsonl", {"--stages", "2", "--plugin", DELAYED_PLUGIN, "--device", "patchwork"});
+  job.insert(job.end(), rank.begin(), rank.end());
+  const auto result = run_process(job, patience);
+  EXPECT_EQ(result.exit_code, 2) << result.output;
+  EXPECT_NE(result.errors.find("the library of --device patchwork differs: rank 0 has library 0, rank 1 has library 1"),
+            std::string::npos)
+      << result.errors;
+}
+
 } // namespace
 } // namespace penstock::test
