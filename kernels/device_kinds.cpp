@@ -45,10 +45,10 @@ std::shared_ptr<device> open_device(std::string_view kind, int index) {
 }
 
 compute_library_info compute_library_of(std::string_view kind, bool reference) {
-  auto info = compute_library();
-  if (const auto& own = kind_named(kind).library; !own.empty()) info.library = own;
-  if (reference) info.library = "reference loops";
-  return info;
+  auto [library, instruction_set] = compute_library();
+  if (const auto& own = kind_named(kind).computed_by; !own.empty()) library = own;
+  if (reference) library = "reference loops";
+  return {library, instruction_set};
 }
 
 } // namespace penstock

@@ -11,7 +11,7 @@ namespace penstock {
 struct device_kind_entry {
   std::string name;                                       ///< "cpu"
   std::function<std::shared_ptr<device>(int index)> open; ///< throws penstock::error where there is none
-  std::string library;                                    ///< what computes its bits; empty: compute_library's
+  std::string computed_by; ///< the library that decides its bits; empty: compute_library's
 };
 
 /// Makes a kind known; one of a name that is known takes its place. Before devices are opened: it is not thread safe.

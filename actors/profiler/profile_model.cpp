@@ -301,11 +301,11 @@ void describe(planner::profile& p, const pipeline& parts, const profile_options&
   p.model = net.name();
   p.least_samples = net.least_training_samples().samples;
   p.input_bytes_per_sample = element_count(net.value(net.input()).spec.dims) * 4;
-  const auto versions = compute_library_of(o.device, o.reference_kernels);
+  const auto [library, instruction_set] = compute_library_of(o.device, o.reference_kernels);
   p.machine = {{"processor", processor_name()},
                {"cores", std::to_string(usable_cores())},
-               {"library", versions.library},
-               {"instruction_set", versions.instruction_set},
+               {"library", library},
+               {"instruction_set", instruction_set},
                {"optimizer", o.optimizer.name}};
   p.layers.clear();
   for (int l = 0; l < static_cast<int>(net.layers().size()); ++l) {

@@ -125,8 +125,8 @@ std::string sampled_digest(const actors::dataset* data) {
 
 // What decides the bits or the bytes, and is known only now.
 void compare_ranks(app_job& job, const prepared_run& run) {
-  job.compare("the library of --device " + run.options.device,
-              compute_library_of(run.options.device, run.options.reference_kernels).library);
+  const auto [library, instruction_set] = compute_library_of(run.options.device, run.options.reference_kernels);
+  job.compare("the library of --device " + run.options.device, library);
   job.compare("the model", run.inputs.model_options);
   job.compare("the training data", sampled_digest(run.inputs.train));
   job.compare("the test data", sampled_digest(run.inputs.test));

@@ -11,7 +11,7 @@ void add_device(penstock::apps::plugin_registry&) {
   penstock::add_device_kind(penstock::testing::delayed_kind("delayed"));
   auto patchwork = penstock::testing::delayed_kind("patchwork");
   const char* rank = std::getenv("PENSTOCK_RANK");
-  patchwork.library = std::string("library ") + (rank != nullptr ? rank : "0");
+  patchwork.computed_by = std::string("library ") + (rank != nullptr ? rank : "0");
   penstock::add_device_kind(std::move(patchwork));
 }
 
