@@ -24,10 +24,9 @@ struct neighbour_side {
 };
 
 struct layer_actor_neighbours {
-  neighbour_side previous; ///< gradients go there
-  neighbour_side next;     ///< activations go there
-  std::shared_ptr<stream>
-      work; ///< the actor's own, on a device of the stages' kind: what it computes, it computes there
+  neighbour_side previous;      ///< gradients go there
+  neighbour_side next;          ///< activations go there
+  std::shared_ptr<stream> work; ///< the actor's own, on a device of the stages' kind: it computes there
 };
 
 /// Makes the layer actor of one cut. A layer actor must pass on every message it gets, once, with the same key (it may

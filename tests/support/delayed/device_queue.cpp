@@ -43,7 +43,9 @@ std::chrono::microseconds device_queue::some_time(int most) {
 }
 
 void device_queue::pause_at_times() {
-  if (random_() % 128 == 0) std::this_thread::sleep_for(some_time(50));
+  if (random_() % 128 != 0) return;
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, some_time(50), [this] { return is_awaited_; });
 }
 
 void device_queue::main() {
