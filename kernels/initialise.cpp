@@ -42,12 +42,19 @@ void fill(const chunk& c) {
   case initializer_kind::normal:
     fill_normal(c.out, c.begin, c.end, c.words, c.init.value);
     break;
+  case initializer_kind::truncated_normal:
+    fill_truncated_normal(c.out, c.begin, c.end, c.words, c.init.value, c.init.cut);
+    break;
   }
+  const std::int64_t from = std::max(c.begin, c.init.zeros_begin), to = std::min(c.end, c.init.zeros_end);
+  if (from < to) std::fill(c.out + (from - c.begin), c.out + (to - c.begin), 0.0F);
 }
 
 // `first`: the place of values[0] in the parameter, even.
 void add_chunks(std::vector<chunk>& chunks, std::span<float> values, const initializer& init, std::uint64_t seed,
                 std::string_view name, std::int64_t first = 0) {
+  check(init.kind != initializer_kind::truncated_normal || 8 * init.cut >= std::abs(init.value),
+        "a truncated normal is cut at an eighth of its deviation or further out");
   const random_words words(seed, name);
   const auto size = static_cast<std::int64_t>(values.size());
   for (std::int64_t at = 0; at < size; at += chunk_elements)

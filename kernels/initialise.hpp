@@ -16,7 +16,9 @@ namespace penstock {
 /// (k + 1) gamma).
 ///   uniform: element i is value * (2u - 1), u = (upper 53 bits of word i + 1/2) / 2^53;
 ///   normal:  elements 2j and 2j + 1 are value * r cos t and value * r sin t (Box and Muller), r = sqrt(-2 ln u1),
-///            t = 2 pi u2, u1 and u2 being (upper, lower half of word j + 1/2) / 2^32.
+///            t = 2 pi u2, u1 and u2 being (upper, lower half of word j + 1/2) / 2^32;
+///   truncated_normal: as normal; an element beyond the cut is drawn again, value * r cos t of word i + n 2^40 in the
+///            n-th try, until it is within.
 /// Computed in double, rounded once. By at most `threads` threads, 0: as many as there are usable cores.
 void initialise(std::span<float> values, const initializer& init, std::uint64_t seed, std::string_view name,
                 int threads = 0);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/backend.hpp"
+#include "kernels/initializer.hpp"
 #include "kernels/random_key.hpp"
 
 #include <limits>
@@ -15,14 +16,6 @@ namespace penstock {
 struct tensor_spec {
   dtype type = dtype::f32;
   shape dims;
-};
-
-enum class initializer_kind : std::uint8_t { constant, uniform, normal };
-
-/// How a parameter starts: `value` for constant, [-value, value] for uniform, N(0, value^2) for normal.
-struct initializer {
-  initializer_kind kind = initializer_kind::constant;
-  float value = 0;
 };
 
 struct parameter_spec {

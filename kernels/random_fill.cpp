@@ -112,6 +112,8 @@ constexpr double doubt = 0x1p-42;
          (std::bit_cast<std::uint32_t>(static_cast<float>(x * (1 + doubt))) ^ bits);
 }
 
+constexpr std::int64_t retry_stride = std::int64_t{1} << 40; // more elements than a parameter has
+
 constexpr std::int64_t block_words = 128; // done plainly when one of its values is in doubt
 
 } // namespace
@@ -151,6 +153,18 @@ void fill_normal(float* out, std::int64_t begin, std::int64_t end, const random_
     }
   });
   fill_normal_plainly(out + (2 * whole - begin), 2 * whole, end, words, deviation);
+}
+
+void fill_truncated_normal(float* out, std::int64_t begin, std::int64_t end, const random_words& words,
+                           double deviation, double cut, vector_width width) {
+  fill_normal(out, begin, end, words, deviation, width);
+  const auto limit = static_cast<float>(cut);
+  for (std::int64_t i = begin; i < end; ++i)
+    // Written so that a NaN, which no other word would mend, is left.
+    for (std::int64_t word = i + retry_stride; std::abs(out[i - begin]) > limit; word += retry_stride) {
+      const double radius = deviation * std::sqrt(-2 * std::log(first_uniform(words[word])));
+      out[i - begin] = static_cast<float>(radius * std::cos(2 * std::numbers::pi * second_uniform(words[word])));
+    }
 }
 
 } // namespace penstock

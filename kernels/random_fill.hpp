@@ -40,4 +40,8 @@ void fill_uniform(float* out, std::int64_t begin, std::int64_t end, const random
 void fill_normal(float* out, std::int64_t begin, std::int64_t end, const random_words& words, double deviation,
                  vector_width width = widest_vectors());
 
+/// As fill_normal; elements further than `cut` from 0 are drawn again from words of their own.
+void fill_truncated_normal(float* out, std::int64_t begin, std::int64_t end, const random_words& words,
+                           double deviation, double cut, vector_width width = widest_vectors());
+
 } // namespace penstock

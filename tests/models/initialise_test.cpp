@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 #include <numeric>
 
 namespace penstock {
@@ -50,6 +52,56 @@ TEST(Initialise, UniformStaysInItsRangeAndFillsIt) {
   EXPECT_LT(*least, -1.999F);
   EXPECT_LE(*most, 2.0F);
   EXPECT_GT(*most, 1.999F);
+}
+
+// Of a standard normal within +-a: variance 1 - 2 a phi(a) / (2 Phi(a) - 1).
+double truncated_variance(double a) {
+  const double density = std::exp(-a * a / 2) / std::sqrt(2 * std::numbers::pi);
+  return 1 - 2 * a * density / std::erf(a / std::numbers::sqrt2);
+}
+
+TEST(Initialise, TruncatedNormalHasTheMomentsOfOne) {
+  for (const double deviations : {0.125, 1.0, 2.0}) {
+    const auto cut = static_cast<float>(0.5 * deviations);
+    const auto x = values(truncated_normal(0.5F, cut), 7, "a", many);
+    EXPECT_NEAR(mean(x), 0, 0.002);
+    EXPECT_NEAR(moment(x, 2) / 0.25, truncated_variance(deviations), 0.005) << deviations;
+    const auto [least, most] = std::minmax_element(x.begin(), x.end());
+    EXPECT_GE(*least, -cut);
+    EXPECT_LT(*least, -0.999F * cut);
+    EXPECT_LE(*most, cut);
+    EXPECT_GT(*most, 0.999F * cut);
+    const auto at_the_cut = std::count_if(x.begin(), x.end(), [&](float v) { return std::abs(v) > 0.99F * cut; });
+    EXPECT_LT(at_the_cut, static_cast<std::ptrdiff_t>(many / 80)); // drawn again, not moved to the cut
+  }
+}
+
+TEST(Initialise, TruncatedNormalIsTheNormalWhereThatIsWithin) {
+  const auto plain = values({initializer_kind::normal, 0.5F}, 7, "a", 10'001);
+  EXPECT_EQ(values(truncated_normal(0.5F, 20), 7, "a", 10'001), plain);
+  const auto cut = values(truncated_normal(0.5F, 1), 7, "a", 10'001);
+  std::size_t drawn_again = 0;
+  for (std::size_t i = 0; i < plain.size(); ++i)
+    if (std::abs(plain[i]) <= 1)
+      EXPECT_EQ(cut[i], plain[i]) << i;
+    else
+      ++drawn_again;
+  EXPECT_NEAR(static_cast<double>(drawn_again) / 10'001, 0.0455, 0.01);
+  EXPECT_EQ(values(truncated_normal(0.5F, 1), 7, "a", 501), std::vector<float>(cut.begin(), cut.begin() + 501));
+}
+
+TEST(Initialise, APaddingRowIsZeroAndTheRestIsAsItWas) {
+  const auto plain = values({initializer_kind::normal, 1}, 7, "a", 800'000);
+  const auto padded = values(with_zero_row({initializer_kind::normal, 1}, 655, 400), 7, "a", 800'000);
+  for (std::size_t i = 0; i < plain.size(); ++i)
+    ASSERT_EQ(padded[i], i / 400 == 655 ? 0.0F : plain[i]) << i; // the row lies on both sides of a chunk's end
+}
+
+TEST(Initialise, XavierBoundsAreGlorotsAndBengios) {
+  EXPECT_EQ(xavier_uniform(768, 3072).kind, initializer_kind::uniform);
+  EXPECT_FLOAT_EQ(xavier_uniform(768, 3072).value, std::sqrt(6.0F / 3840));
+  EXPECT_EQ(xavier_normal(768, 3072, 2).kind, initializer_kind::normal);
+  EXPECT_FLOAT_EQ(xavier_normal(768, 3072, 2).value, 2 * std::sqrt(2.0F / 3840));
 }
 
 TEST(Initialise, ConstantIsConstant) {

@@ -44,6 +44,7 @@ double deviation_of(const initializer& init) {
   case initializer_kind::uniform:
     return init.value / std::sqrt(3.0);
   case initializer_kind::normal:
+  case initializer_kind::truncated_normal: // torchvision cuts many deviations out
     return init.value;
   }
   return 0;
