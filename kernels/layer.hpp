@@ -12,6 +12,8 @@
 
 namespace penstock {
 
+class outcome;
+
 /// Shape and type of a tensor between layers; dims[0] is the batch.
 struct tensor_spec {
   dtype type = dtype::f32;
@@ -19,7 +21,9 @@ struct tensor_spec {
 };
 
 struct parameter_spec {
-  std::string name; // "weight", "bias"; the global name has the layer's in front: "features.0.weight"
+  /// "weight", "bias"; the global name has the layer's in front, "features.0.weight", or is the layer's where this is
+  /// empty.
+  std::string name;
   shape dims;
   initializer init;
   bool norm_or_bias = false; // left out of weight decay by --no-decay-norm-bias
@@ -45,6 +49,8 @@ struct run_context {
   bool update_state = true;              ///< false when recomputing
   std::vector<bool> need_input_gradient; ///< backward: which input gradients are wanted
   bool need_weight_gradient = true;
+  std::string_view name{};  ///< the layer's, global
+  outcome* tells = nullptr; ///< takes device scalars that may refuse the data (kernels/outcome.hpp); may be null
 };
 
 struct forward_result {

@@ -28,7 +28,7 @@ std::vector<parameter_spec> model::parameters(int layer) const {
   const auto& l = layers_.at(static_cast<std::size_t>(layer));
   auto specs = l.op->parameters(input_specs(layer));
   for (auto& p : specs)
-    p.name = l.name + "." + p.name;
+    p.name = p.name.empty() ? l.name : l.name + "." + p.name;
   return specs;
 }
 

@@ -151,7 +151,9 @@ run_context segment::context_for(backend& ops, const segment_call& call, int lay
                      .state = states.empty() ? states : states.subspan(s.first_state, s.state_count),
                      .update_state = call.update_state,
                      .need_input_gradient = {},
-                     .need_weight_gradient = s.parameter_count > 0};
+                     .need_weight_gradient = s.parameter_count > 0,
+                     .name = name,
+                     .tells = call.tells};
 }
 
 std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std::vector<tensor> inputs,

@@ -54,7 +54,8 @@ struct segment_call {
   std::int64_t minibatch = 0; ///< global id
   std::int32_t microbatch = 0;
   bool update_state = true;
-  outcome* tells = nullptr; ///< of NaN or infinities of layers that do not keep_finite(); null: they are not looked for
+  /// Of NaN or infinities of layers that do not keep_finite(), and of data that a layer refuses; null: nobody looks.
+  outcome* tells = nullptr;
   std::function<void(const layer_observation&)> observe{}; ///< called after each layer has been asked for; may be empty
 };
 

@@ -146,6 +146,13 @@ TEST(ModelBuilder, RefusesAnOutputThatIsNoClassifiers) {
       ThrowsMessage<usage_error>("net: the output r has shape [1, 3, 8, 8]; a classifier's output is [N, classes]"));
 }
 
+TEST(Model, AParameterWithoutANameIsCalledLikeItsLayer) {
+  model_builder b("net", {4});
+  const auto m = b.build(b.add("class_token", any(1, {"", "w"}), {b.input()}));
+  EXPECT_EQ(m.parameters(0).at(0).name, "class_token");
+  EXPECT_EQ(m.parameters(0).at(1).name, "class_token.w");
+}
+
 TEST(ModelBuilder, RefusesTwoParametersOrStatesOfOneName) {
   const auto build = [](layer_ptr a, layer_ptr ab) {
     model_builder b("net", {4});

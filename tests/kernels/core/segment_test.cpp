@@ -16,6 +16,7 @@ namespace penstock {
 namespace {
 
 using namespace testing;
+using ::testing::ThrowsMessage;
 
 class SegmentCuts : public ::testing::TestWithParam<bool> {
 public:
@@ -124,6 +125,32 @@ public:
     return all;
   }
 };
+
+// Says to whoever may be told that it ran, and under which name.
+class telling_layer final : public recording_layer {
+public:
+  using recording_layer::recording_layer;
+  forward_result forward(run_context& c, std::span<tensor> in, std::span<const tensor> weights) const override {
+    if (c.tells != nullptr) c.tells->then([name = std::string(c.name)] { throw error("[layer] " + name + ": told"); });
+    return recording_layer::forward(c, in, weights);
+  }
+  bool keeps_finite() const override { return true; }
+};
+
+TEST_F(Segment, GivesLayersTheirNameAndWhomToTell) {
+  model_builder b("net", {2});
+  const auto out = b.add("deep.inside", std::make_shared<telling_layer>(log, "t", 1, false), {b.input()});
+  const auto m = std::make_shared<const model>(b.build(out));
+  const segment s(m, 0, 1);
+  outcome tells;
+  work->run([&](backend& ops) {
+    s.forward(ops, {}, {filled(ops, {3, 2}, 1)}, {}, {}, nullptr);
+    segment_call call;
+    call.tells = &tells;
+    s.forward(ops, call, {filled(ops, {3, 2}, 1)}, {}, {}, nullptr);
+  });
+  EXPECT_THAT([&] { tells.settle(); }, ThrowsMessage<error>("[layer] deep.inside: told"));
+}
 
 TEST_F(Segment, SumsReadersInReverseOrderAlsoWhereTheyLieInOtherStages) {
   // 1e8 + 1 - 1e8 in f32 is 0 one way and 1 another: the order is seen in the sum.
