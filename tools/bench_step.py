@@ -1,9 +1,10 @@
-"""Times training steps of VGG-16 and ResNet-50 beside PyTorch's, runs interleaved.
+"""Times training steps of image models beside PyTorch's, runs interleaved.
 
     python tools/bench_step.py --build build [--torch FOLDER] [--models resnet50 vgg16] [--threads 1 2] [--rounds 10]
+    python tools/bench_step.py --models inception_v3 --batch 8 --image-size 299
 
-FOLDER is where `pip install --target FOLDER torch` put PyTorch; leave it
-out when the python that runs this has it. A step is forward, backward and SGD with momentum, in f32. PyTorch runs in its
+FOLDER is where `pip install --target FOLDER torch torchvision` put PyTorch; leave it
+out when the python that runs this has it. VGG-16 and ResNet-50 need PyTorch alone, other models torchvision. A step is forward, backward and SGD with momentum, in f32. PyTorch runs in its
 default and in its channels_last layout, with its plain and its fused optimizer; the best of them counts.
 """
 import argparse
@@ -64,6 +65,17 @@ def resnet50(nn):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
 
 
+def of_torchvision(name, torch):
+    """The model by its name there, without dropout."""
+    import torchvision
+    more = {"init_weights": False, "aux_logits": False} if name == "inception_v3" else {}
+    network = torchvision.models.get_model(name, weights=None, **more)
+    for module in network.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return network
+
+
 def serve_torch(options):
     """One step for each line that comes in ("layout optimizer"), one line of JSON back."""
     if options.torch:
@@ -74,7 +86,8 @@ def serve_torch(options):
 
     def prepare(layout, optimizer):
         torch.manual_seed(1)
-        network = {"vgg16": vgg16, "resnet50": resnet50}[options.serve](torch.nn).train()
+        own = {"vgg16": vgg16, "resnet50": resnet50}.get(options.serve)
+        network = (own(torch.nn) if own else of_torchvision(options.serve, torch)).train()
         x = torch.randn(options.batch, 3, options.image_size, options.image_size)
         if layout == "channels_last":
             network, x = network.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)

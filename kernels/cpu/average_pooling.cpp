@@ -1,8 +1,11 @@
 // Average pooling over any bins, on blocks of channels.
+#include "kernels/check.hpp"
 #include "kernels/cpu/average_bins.hpp"
 #include "kernels/cpu/onednn_convolution.hpp"
 #include "kernels/cpu/vector_loop.hpp"
 #include "kernels/window.hpp"
+
+#include <type_traits>
 
 namespace penstock {
 
@@ -17,37 +20,54 @@ planes_view view_of(const shape& dims, std::int64_t block) {
   return {dims[0] * ((dims[1] + block - 1) / block), dims[2], dims[3], block};
 }
 
-[[gnu::always_inline]] inline void average_plane(const average_bins& bins, std::int64_t width, std::int64_t channels,
-                                                 const float* in, float* out) {
+// The number of channels is a template parameter, so that a pixel's stay in registers.
+template <std::int64_t Channels>
+[[gnu::always_inline]] inline void average_plane(const average_bins& bins, std::int64_t width, const float* in,
+                                                 float* out) {
   for (const auto& rows : bins.rows)
     for (const auto& columns : bins.columns) {
-      for (std::int64_t c = 0; c < channels; ++c)
-        out[c] = 0;
+      float sum[Channels] = {};
       for (std::int64_t h = rows.begin; h < rows.end; ++h)
-        for (std::int64_t w = columns.begin; w < columns.end; ++w)
-          for (std::int64_t c = 0; c < channels; ++c)
-            out[c] += in[(h * width + w) * channels + c];
+        for (std::int64_t w = columns.begin; w < columns.end; ++w) {
+          const float* pixel = in + (h * width + w) * Channels;
+          for (std::int64_t c = 0; c < Channels; ++c)
+            sum[c] += pixel[c];
+        }
       const float divisor = static_cast<float>(rows.divisor * columns.divisor);
-      for (std::int64_t c = 0; c < channels; ++c)
-        out[c] /= divisor;
-      out += channels;
+      for (std::int64_t c = 0; c < Channels; ++c)
+        out[c] = sum[c] / divisor;
+      out += Channels;
     }
 }
 
+template <std::int64_t Channels>
 [[gnu::always_inline]] inline void spread_plane(const average_bins& bins, const planes_view& x, const float* in,
                                                 float* out) {
-  const std::int64_t channels = x.channels;
-  for (std::int64_t i = 0; i < x.height * x.width * channels; ++i)
+  for (std::int64_t i = 0; i < x.height * x.width * Channels; ++i)
     out[i] = 0;
   for (const auto& rows : bins.rows)
     for (const auto& columns : bins.columns) {
       const float divisor = static_cast<float>(rows.divisor * columns.divisor);
+      float share[Channels];
+      for (std::int64_t c = 0; c < Channels; ++c)
+        share[c] = in[c] / divisor;
       for (std::int64_t h = rows.begin; h < rows.end; ++h)
-        for (std::int64_t w = columns.begin; w < columns.end; ++w)
-          for (std::int64_t c = 0; c < channels; ++c)
-            out[(h * x.width + w) * channels + c] += in[c] / divisor;
-      in += channels;
+        for (std::int64_t w = columns.begin; w < columns.end; ++w) {
+          float* pixel = out + (h * x.width + w) * Channels;
+          for (std::int64_t c = 0; c < Channels; ++c)
+            pixel[c] += share[c];
+        }
+      in += Channels;
     }
+}
+
+/// run(std::integral_constant) of the number of interleaved channels.
+template <class Run>
+void with_channels(std::int64_t channels, const Run& run) {
+  if (channels == 16) return run(std::integral_constant<std::int64_t, 16>());
+  if (channels == 8) return run(std::integral_constant<std::int64_t, 8>());
+  check(channels == 1, "average pooling of another number of interleaved channels");
+  run(std::integral_constant<std::int64_t, 1>());
 }
 
 } // namespace
@@ -89,9 +109,11 @@ tensor onednn_convolution::average_pool_forward(const average_bins& bins, const 
   const std::int64_t in_plane = view.height * view.width * view.channels, out_plane = rows * columns * view.channels;
   const float* in = x.data<float>();
   float* out = y.data<float>();
-  vector_loop(view.planes, 1, 2, [&, in, out](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
-    for (std::int64_t p = begin; p < end; ++p)
-      average_plane(bins, view.width, view.channels, in + p * in_plane, out + p * out_plane);
+  with_channels(view.channels, [&](auto channels) {
+    vector_loop(view.planes, 1, 2, [&, in, out](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+      for (std::int64_t p = begin; p < end; ++p)
+        average_plane<decltype(channels)::value>(bins, view.width, in + p * in_plane, out + p * out_plane);
+    });
   });
   return y;
 }
@@ -103,9 +125,11 @@ tensor onednn_convolution::average_pool_backward(const average_bins& bins, const
   const std::int64_t out_plane = view.height * view.width * view.channels;
   const float* in = dy.data<float>();
   float* out = dx.data<float>();
-  vector_loop(view.planes, 1, 2, [&, in, out](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
-    for (std::int64_t p = begin; p < end; ++p)
-      spread_plane(bins, view, in + p * in_plane, out + p * out_plane);
+  with_channels(view.channels, [&](auto channels) {
+    vector_loop(view.planes, 1, 2, [&, in, out](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+      for (std::int64_t p = begin; p < end; ++p)
+        spread_plane<decltype(channels)::value>(bins, view, in + p * in_plane, out + p * out_plane);
+    });
   });
   return dx;
 }

@@ -96,6 +96,31 @@ TEST_F(PlanTool, PlansFromAGraphAndSimulatesWhatItPlanned) {
   EXPECT_EQ(checked.exit_code, 0) << checked.errors;
 }
 
+TEST_F(PlanTool, CutsAModelBetweenTheBranchesOfABlock) {
+  const auto profiled =
+      run({"profile", "inception_v3", "--image-size", "75", "--width", "0.01", "--samples", "2", "--workers", "1",
+           "--seconds", "0.01", "--repeats", "3", "--warmup", "0", "-o", "profile.json"});
+  ASSERT_EQ(profiled.exit_code, 0) << profiled.errors;
+  const auto plan = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"plan", "profile.json", "--workers", "2",  "--bandwidth",
+                                   "1e9",  "--schedule",   "pipedream", "-o", "p.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto planned = run(words);
+    EXPECT_EQ(planned.exit_code, 0) << planned.errors;
+    return planned.output;
+  };
+  EXPECT_THAT(plan({"--stages", "2"}), HasSubstr("..fc x1"));
+  // The two ends of the branches before the cut and the block's input go across it.
+  EXPECT_THAT(plan({"--cuts", "Mixed_6b.branch7x7dbl_1.conv"}),
+              HasSubstr("Mixed_6b.branch7x7_3.relu x1 | Mixed_6b.branch7x7dbl_1.conv..fc x1"));
+  const auto ran =
+      run_process(program("inception_v3", {"--plan", "p.json", "--image-size", "75", "--width", "0.01", "--batch", "2",
+                                           "--steps", "2", "--eval-every", "-1", "--synthetic-samples", "4"}),
+                  patience, {.folder = folder_.path()});
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_THAT(ran.output, HasSubstr("done: 2 steps"));
+}
+
 TEST_F(PlanTool, PlansForAFlatClusterWithoutAFile) {
   const auto result = run({"plan", "graph.txt", "--workers", "4", "--bandwidth", "1e9", "--optimizer", "sgd"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;

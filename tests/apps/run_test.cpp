@@ -47,7 +47,8 @@ TEST_P(EveryApp, ShowsItsPlan) {
   EXPECT_THAT(result.output, AllOf(HasSubstr(GetParam()), HasSubstr("schedule pipedream"), HasSubstr("7 steps")));
 }
 
-INSTANTIATE_TEST_SUITE_P(Apps, EveryApp, testing::Values("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50"),
+INSTANTIATE_TEST_SUITE_P(Apps, EveryApp,
+                         testing::Values("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "inception_v3"),
                          [](const auto& app) { return std::string(app.param); });
 
 TEST(Help, ListsEveryOptionOfTheDesign) {

@@ -1,6 +1,7 @@
 """Writes torchvision_names.json: names, shapes, means and deviations of every model's parameters, and its states.
 
-Run where torchvision is installed: python tests/models/make_torchvision_names.py
+Run where torchvision is installed: python tests/models/make_torchvision_names.py [MODEL ...]
+With names, the other models' entries stay as they are.
 """
 
 import json
@@ -14,8 +15,9 @@ sys.path.insert(0, str(here.parent / "parity"))
 import torch_models  # noqa: E402
 
 torch.manual_seed(1)
-models = {}
-for name in torch_models.MODELS:
+file = here / "torchvision_names.json"
+models = json.loads(file.read_text()) if sys.argv[1:] else {}
+for name in sys.argv[1:] or torch_models.MODELS:
     classes = 10 if name == "lenet" else 1000
     net = torch_models.build(name, classes=classes)
     parameters = {}
@@ -24,7 +26,7 @@ for name in torch_models.MODELS:
         parameters[key] = [list(value.shape), float(f"{value.mean():.3e}"), float(f"{value.std():.3e}")]
     states = {key: list(value.shape) for key, value in net.named_buffers()}
     models[name] = {"classes": classes, "parameters": parameters, "states": states}
-with open(here / "torchvision_names.json", "w") as out:
+with open(file, "w") as out:
     out.write("{\n")
     out.write(",\n".join(f"{json.dumps(n)}:{json.dumps(m, separators=(',', ':'))}" for n, m in models.items()))
     out.write("\n}\n")

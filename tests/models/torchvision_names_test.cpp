@@ -88,7 +88,8 @@ TEST_P(TorchvisionNames, NormsAndBiasesAreMarkedForDecay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TorchvisionNames,
-                         testing::Values("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50"),
+                         testing::Values("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50",
+                                         "inception_v3"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(ModelSizes, ParameterCountsAreTheKnownOnes) {
@@ -100,6 +101,7 @@ TEST(ModelSizes, ParameterCountsAreTheKnownOnes) {
   EXPECT_EQ(count("vgg16"), 138'357'544);
   EXPECT_EQ(count("resnet18"), 11'689'512);
   EXPECT_EQ(count("resnet50"), 25'557'032);
+  EXPECT_EQ(count("inception_v3"), 23'834'568);
   options.classes = 10;
   EXPECT_EQ(find_model("lenet").build(options).parameter_count(), 61'706);
 }

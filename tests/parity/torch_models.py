@@ -8,8 +8,9 @@ import torch
 import torchvision
 from torch import nn
 
-MODELS = ("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50")
-MINIMUM_SIZE = {"lenet": 28, "alexnet": 64, "vgg11": 32, "vgg16": 32, "resnet18": 32, "resnet50": 32}
+MODELS = ("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "inception_v3")
+MINIMUM_SIZE = {"lenet": 28, "alexnet": 64, "vgg11": 32, "vgg16": 32, "resnet18": 32, "resnet50": 32,
+                "inception_v3": 75}
 
 
 def scaled(size, width):
@@ -61,6 +62,36 @@ def _scale(net, pooled, classes, width, channels):
         _replace(net, name, new)
 
 
+def _scale_by_a_pass(net, image_size, classes, width, channels):
+    """The same where concatenations add up channels: how many come in shows when an image passes."""
+    for name, m in list(net.named_modules()):
+        if isinstance(m, nn.Conv2d):
+            _replace(net, name, nn.LazyConv2d(scaled(m.out_channels, width), m.kernel_size, m.stride, m.padding,
+                                              bias=m.bias is not None))
+        elif isinstance(m, nn.BatchNorm2d):
+            _replace(net, name, nn.BatchNorm2d(scaled(m.num_features, width), eps=m.eps))
+        elif isinstance(m, nn.Linear):
+            _replace(net, name, nn.LazyLinear(classes))
+    momenta = {m: m.momentum for m in net.modules() if isinstance(m, nn.BatchNorm2d)}
+    for m in momenta:
+        m.momentum = 0.0  # the pass leaves no trace
+    net.train()(torch.zeros(2, channels, image_size, image_size))
+    for m, momentum in momenta.items():
+        m.momentum = momentum
+        m.num_batches_tracked.zero_()
+
+
+def _inception(classes, width, image_size, channels):
+    net = torchvision.models.get_model("inception_v3", weights=None, num_classes=classes, init_weights=False,
+                                       aux_logits=False)
+    if width != 1 or channels != 3:
+        _scale_by_a_pass(net, image_size, classes, width, channels)
+    for m in net.modules():  # as Inception3.__init__ does
+        if isinstance(m, (nn.Conv2d, nn.Linear)):
+            nn.init.trunc_normal_(m.weight, std=getattr(m, "stddev", 0.1), a=-2, b=2)
+    return net
+
+
 def _initialise(net, linear_std):
     for m in net.modules():
         if isinstance(m, nn.Conv2d):
@@ -72,16 +103,24 @@ def _initialise(net, linear_std):
             nn.init.zeros_(m.bias)
 
 
+def _of_torchvision(name, classes, width, channels):
+    net = torchvision.models.get_model(name, weights=None, num_classes=classes)
+    if width != 1 or channels != 3:
+        pooled = {"alexnet": 36, "vgg": 49}.get(name.rstrip("0123456789"), 1)
+        _scale(net, pooled, classes, width, channels)
+        if name != "alexnet":
+            _initialise(net, 0.01 if name.startswith("vgg") else 0)
+    return net
+
+
 def build(name, classes=10, width=1.0, image_size=None, channels=None):
     """The network with dropout 0, in training mode."""
     if name == "lenet":
         return LeNet(classes, width, image_size or 28, channels or 1).train()
-    net = torchvision.models.get_model(name, weights=None, num_classes=classes)
-    if width != 1 or channels not in (None, 3):
-        pooled = {"alexnet": 36, "vgg": 49}.get(name.rstrip("0123456789"), 1)
-        _scale(net, pooled, classes, width, channels or 3)
-        if name != "alexnet":
-            _initialise(net, 0.01 if name.startswith("vgg") else 0)
+    if name == "inception_v3":
+        net = _inception(classes, width, image_size or 299, channels or 3)
+    else:
+        net = _of_torchvision(name, classes, width, channels or 3)
     for m in net.modules():
         if isinstance(m, nn.Dropout):
             m.p = 0.0
