@@ -15,32 +15,36 @@ std::int64_t rows_below(std::int64_t length) {
   return std::max<std::int64_t>(2, serial_below / length);
 }
 
-// Gradients of the parameters of columns [begin, end), summed over the rows in order: the same for any thread count.
-struct column_sums {
-  static constexpr std::int64_t width = 64; // columns at once: their sums stay in registers and the first cache
-  std::int64_t rows, length;
-  const float *x, *dy, *mean, *inverse;
-  float *dw, *db; // db may be null
+constexpr std::int64_t column_width = 64;  // columns at once: their sums stay in registers and the first cache
+constexpr std::int64_t rows_together = 32; // whose parameter gradients are summed in f32; those sums in double
 
-  [[gnu::always_inline]] void operator()(std::int64_t begin, std::int64_t end) const {
-    for (std::int64_t first = begin; first < end; first += width) {
-      const std::int64_t count = std::min(width, end - first);
-      double scale[width] = {}, shift[width] = {};
-      for (std::int64_t r = 0; r < rows; ++r) {
-        const float *row = x + r * length + first, *gradient = dy + r * length + first;
-        const double center = mean[r], factor = inverse[r];
+// The backward of one row: into `out` the gradient of x, and its part of the parameters' into two sums; any may be
+// null. `out` may be `dy`.
+struct row_backward {
+  std::int64_t length;
+  const float* scale;
+
+  [[gnu::always_inline]] void operator()(const float* x, const float* dy, float center, float factor, float* out,
+                                         float* scale_sums, float* shift_sums) const {
+    if (scale_sums != nullptr) {
 #pragma omp simd
-        for (std::int64_t c = 0; c < count; ++c) {
-          const double g = gradient[c];
-          scale[c] += g * ((row[c] - center) * factor);
-          shift[c] += g;
-        }
-      }
-      for (std::int64_t c = 0; c < count; ++c) {
-        dw[first + c] = static_cast<float>(scale[c]);
-        if (db != nullptr) db[first + c] = static_cast<float>(shift[c]);
+      for (std::int64_t i = 0; i < length; ++i) {
+        scale_sums[i] += dy[i] * ((x[i] - center) * factor);
+        shift_sums[i] += dy[i];
       }
     }
+    if (out == nullptr) return;
+    float sum = 0, projection = 0;
+#pragma omp simd reduction(+ : sum, projection)
+    for (std::int64_t i = 0; i < length; ++i) {
+      const float weighted = dy[i] * scale[i];
+      sum += weighted;
+      projection += weighted * ((x[i] - center) * factor);
+    }
+    const float average = sum / static_cast<float>(length), slope = projection / static_cast<float>(length);
+#pragma omp simd
+    for (std::int64_t i = 0; i < length; ++i)
+      out[i] = factor * (dy[i] * scale[i] - average - (x[i] - center) * factor * slope);
   }
 };
 
@@ -99,52 +103,50 @@ layer_gradients onednn_normalisation::layer_norm_backward(const tensor& x, const
                                                           bool want_dw) {
   check(x.dims() == dy.dims(), "layer_norm_backward needs equal shapes");
   const std::int64_t length = weight.elements(), rows = x.elements() / length;
-  const tensor source = context_.in_format(x, nullptr), gradient = context_.in_format(dy, nullptr);
-  const float *from = source.data<float>(), *g = gradient.data<float>(), *scale = weight.data<float>();
+  const std::int64_t groups = (rows + rows_together - 1) / rows_together;
+  const tensor source = context_.in_format(x, nullptr);
+  dy = context_.reorder(dy, nullptr, memory_use::gradients);
+  tensor dx;
+  if (want_dx) dx = dy.is_unique() ? dy : context_.allocate(dtype::f32, x.dims(), memory_use::gradients);
+  const tensor sums = want_dw ? context_.allocate(dtype::f32, {groups, 2, length}, memory_use::scratch) : tensor{};
+  const float *from = source.data<float>(), *g = dy.data<float>();
   const float *means = saved.mean.data<float>(), *inverses = saved.inverse_deviation.data<float>();
+  float *to = want_dx ? dx.data<float>() : nullptr, *partial = want_dw ? sums.data<float>() : nullptr;
+  const row_backward one{length, weight.data<float>()};
+  vector_loop(groups, 1, rows_below(length) / rows_together + 2,
+              [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+                for (std::int64_t group = begin; group < end; ++group) {
+                  float* own = partial == nullptr ? nullptr : partial + group * 2 * length;
+                  if (own != nullptr) std::fill_n(own, 2 * length, 0.0F);
+                  for (std::int64_t r = group * rows_together; r < std::min(rows, (group + 1) * rows_together); ++r)
+                    one(from + r * length, g + r * length, means[r], inverses[r],
+                        to == nullptr ? nullptr : to + r * length, own, own == nullptr ? nullptr : own + length);
+                }
+              });
   layer_gradients result;
-  if (want_dx) {
-    tensor dx = context_.allocate(dtype::f32, x.dims(), memory_use::gradients);
-    float* to = dx.data<float>();
-    const double count = static_cast<double>(length);
-    vector_loop(rows, 1, rows_below(length), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const float *row = from + r * length, *dy_row = g + r * length;
-        float* out = to + r * length;
-        const float center = means[r], factor = inverses[r];
-        double sum = 0, projection = 0;
-#pragma omp simd reduction(+ : sum, projection)
-        for (std::int64_t i = 0; i < length; ++i) {
-          const double weighted = static_cast<double>(dy_row[i]) * static_cast<double>(scale[i]);
-          sum += weighted;
-          projection += weighted * static_cast<double>((row[i] - center) * factor);
-        }
-        const auto average = static_cast<float>(sum / count), slope = static_cast<float>(projection / count);
-#pragma omp simd
-        for (std::int64_t i = 0; i < length; ++i)
-          out[i] = factor * (dy_row[i] * scale[i] - average - (row[i] - center) * factor * slope);
-      }
-    });
-    result.input = context_.reorder(dx, context_.activation_format(x.dims()), memory_use::gradients);
-  }
+  if (want_dx) result.input = context_.reorder(dx, context_.activation_format(x.dims()), memory_use::gradients);
   if (!want_dw) return result;
   result.weight = context_.allocate(dtype::f32, weight.dims(), memory_use::gradients);
   if (has_bias) result.bias = context_.allocate(dtype::f32, weight.dims(), memory_use::gradients);
-  const column_sums columns{rows,
-                            length,
-                            from,
-                            g,
-                            means,
-                            inverses,
-                            result.weight.data<float>(),
-                            has_bias ? result.bias.data<float>() : nullptr};
-  const std::int64_t serial_columns =
-      std::max<std::int64_t>(2 * column_sums::width, serial_below / std::max<std::int64_t>(rows, 1));
-  vector_loop(length, column_sums::width, serial_columns,
-              [&columns](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
-                const column_sums own = columns; // a local copy, which the stores cannot alter
-                own(begin, end);
-              });
+  float *dw = result.weight.data<float>(), *db = has_bias ? result.bias.data<float>() : nullptr;
+  vector_loop(length, column_width, serial_below, [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+    for (std::int64_t first = begin; first < end; first += column_width) {
+      const std::int64_t count = std::min(column_width, end - first);
+      double scale_sum[column_width] = {}, shift_sum[column_width] = {};
+      for (std::int64_t group = 0; group < groups; ++group) {
+        const float *a = partial + group * 2 * length + first, *b = a + length;
+#pragma omp simd
+        for (std::int64_t c = 0; c < count; ++c) {
+          scale_sum[c] += static_cast<double>(a[c]);
+          shift_sum[c] += static_cast<double>(b[c]);
+        }
+      }
+      for (std::int64_t c = 0; c < count; ++c) {
+        dw[first + c] = static_cast<float>(scale_sum[c]);
+        if (db != nullptr) db[first + c] = static_cast<float>(shift_sum[c]);
+      }
+    }
+  });
   return result;
 }
 

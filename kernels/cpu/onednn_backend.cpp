@@ -3,6 +3,7 @@
 
 #include "kernels/check.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
+#include "kernels/cpu/onednn_activation.hpp"
 #include "kernels/cpu/onednn_convolution.hpp"
 #include "kernels/cpu/onednn_elementwise.hpp"
 #include "kernels/cpu/onednn_linear.hpp"
@@ -17,6 +18,7 @@
 namespace penstock {
 
 onednn_backend::onednn_backend(penstock::device& owner) : host_backend(owner), context_(*this) {
+  offer<activation_ops>(std::make_shared<onednn_activation>(context_));
   offer<convolution_ops>(std::make_shared<onednn_convolution>(context_));
   offer<elementwise_ops>(std::make_shared<onednn_elementwise>(context_));
   offer<linear_ops>(std::make_shared<onednn_linear>(context_));

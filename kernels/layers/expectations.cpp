@@ -83,6 +83,22 @@ initializer default_uniform(std::int64_t fan_in) {
   return {initializer_kind::uniform, static_cast<float>(1.0 / std::sqrt(static_cast<double>(fan_in)))};
 }
 
+shape with_last(shape dims, std::int64_t extent) {
+  dims.back() = extent;
+  return dims;
+}
+
+tensor as_rows(backend& ops, tensor x) {
+  if (x.rank() == 2) return x;
+  const std::int64_t features = x.dims().back();
+  return ops.to_plain(x, memory_use::activations).reshaped({x.elements() / features, features});
+}
+
+tensor from_rows(backend& ops, tensor rows, const shape& dims, memory_use use) {
+  if (!rows || rows.dims() == dims) return rows;
+  return ops.reorder(rows.reshaped(dims), ops.activation_format(dims), use);
+}
+
 std::vector<tensor> parameter_gradients(layer_gradients&& gradients, bool has_bias) {
   std::vector<tensor> result;
   result.push_back(std::move(gradients.weight));

@@ -44,6 +44,13 @@ inline bool wants_gradient(const run_context& context, std::size_t input) {
 /// PyTorch's default for weights and biases: uniform within 1 / sqrt(fan_in).
 initializer default_uniform(std::int64_t fan_in);
 
+/// The shape with another extent of the last axis.
+shape with_last(shape dims, std::int64_t extent);
+/// (..., features) -> (rows, features), plain: the same bytes where x is plain.
+tensor as_rows(backend& ops, tensor x);
+/// And back: rows as a tensor of those extents in the activation format; none stays none.
+tensor from_rows(backend& ops, tensor rows, const shape& dims, memory_use use);
+
 /// A layer's parameter gradients in the order of parameters(): weight, and bias if it has one.
 std::vector<tensor> parameter_gradients(layer_gradients&& gradients, bool has_bias);
 

@@ -4,6 +4,7 @@
 // Initialisers and parameter names are PyTorch's.
 #pragma once
 
+#include "kernels/layers/activation.hpp"
 #include "kernels/layers/adaptive_average_pool2d.hpp"
 #include "kernels/layers/add.hpp"
 #include "kernels/layers/batch_norm2d.hpp"
@@ -15,3 +16,4 @@
 #include "kernels/layers/linear.hpp"
 #include "kernels/layers/pool2d.hpp"
 #include "kernels/layers/relu.hpp"
+#include "kernels/layers/softmax.hpp"

@@ -16,7 +16,8 @@ struct linear_options {
   std::optional<initializer> bias_init{};
 };
 
-/// (N, in_features) -> (N, out_features). Parameters weight, bias. Computes a ReLU behind it within itself.
+/// (N, ..., in_features) -> (N, ..., out_features). Parameters weight, bias. Computes a ReLU, GELU, tanh or logistic
+/// function behind it within itself.
 layer_ptr linear(linear_options options);
 
 } // namespace penstock::layers

@@ -2,6 +2,7 @@
 #include "kernels/reference/reference_backend.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/reference/reference_activation.hpp"
 #include "kernels/reference/reference_convolution.hpp"
 #include "kernels/reference/reference_elementwise.hpp"
 #include "kernels/reference/reference_linear.hpp"
@@ -14,6 +15,7 @@
 namespace penstock {
 
 reference_backend::reference_backend(penstock::device& device) : host_backend(device) {
+  offer<activation_ops>(std::make_shared<reference_activation>(*this));
   offer<convolution_ops>(std::make_shared<reference_convolution>(*this));
   offer<elementwise_ops>(std::make_shared<reference_elementwise>(*this));
   offer<linear_ops>(std::make_shared<reference_linear>(*this));

@@ -4,6 +4,7 @@
 #include "kernels/check.hpp"
 #include "kernels/layers/relu.hpp"
 #include "kernels/memory_pool.hpp"
+#include "kernels/outcome.hpp"
 #include "tests/support/delayed/delayed_device.hpp"
 
 #include <algorithm>
@@ -35,7 +36,7 @@ host_tensor values_of(const tensor& x) {
   if (!x) return {};
   if (x.type() == dtype::i64) {
     const auto* counts = x.data<std::int64_t>();
-    return {x.dims(), std::vector<float>(counts, counts + x.elements())};
+    return {x.dims(), std::vector<float>(counts, counts + x.elements()), dtype::i64};
   }
   return {x.dims(), std::vector<float>(x.data<float>(), x.data<float>() + x.elements())};
 }
@@ -62,11 +63,14 @@ private:
 std::vector<tensor_spec> specs_of(const std::vector<host_tensor>& inputs) {
   std::vector<tensor_spec> specs;
   for (const host_tensor& x : inputs)
-    specs.push_back({dtype::f32, x.dims});
+    specs.push_back({x.type, x.dims});
   return specs;
 }
 
+tensor plain_counts(backend& ops, const shape& dims, const auto& counts, memory_use use);
+
 tensor plain(backend& ops, const host_tensor& x, memory_use use) {
+  if (x.type == dtype::i64) return plain_counts(ops, x.dims, x.values, use);
   tensor result = tensor::allocate(host_memory(), dtype::f32, x.dims, use);
   std::copy(x.values.begin(), x.values.end(), result.data<float>());
   return ops.from_host(result, use);
@@ -109,7 +113,7 @@ backward_result backward_of(const layer_call& call, run_context& context, std::v
   return {std::move(first.input_gradients), call.op->backward_weight(context, weights, first.kept)};
 }
 
-void run_on(backend& ops, layer_call call, layer_outcome& outcome, later& values) {
+void run_on(backend& ops, layer_call call, layer_outcome& outcome, penstock::outcome& tells, later& values) {
   if (call.fused_relu) call.op = call.op->try_fuse(*layers::relu());
   check(call.op != nullptr, "a layer computes no ReLU within itself");
   std::vector<tensor> inputs = activations(ops, call.inputs);
@@ -127,7 +131,9 @@ void run_on(backend& ops, layer_call call, layer_outcome& outcome, later& values
                       .state = states,
                       .update_state = call.update_state,
                       .need_input_gradient = call.need_input_gradient,
-                      .need_weight_gradient = call.need_weight_gradient};
+                      .need_weight_gradient = call.need_weight_gradient,
+                      .name = call.name,
+                      .tells = &tells};
   forward_result forward = call.op->forward(context, inputs, weights);
   inputs.clear();
   values.values_of(ops, forward.outputs, &layer_outcome::outputs);
@@ -141,6 +147,7 @@ void run_on(backend& ops, layer_call call, layer_outcome& outcome, later& values
   }
   values.values_of(ops, kept_inputs, &layer_outcome::inputs_after);
   values.values_of(ops, kept_gradients, &layer_outcome::output_gradients_after);
+  tells.fetch(ops);
 }
 
 } // namespace
@@ -153,6 +160,15 @@ host_tensor random_tensor(shape dims, unsigned seed, float gap) {
     value = normal(generator);
     value += std::copysign(gap, value);
   }
+  return result;
+}
+
+host_tensor random_ids(shape dims, std::int64_t below, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::uniform_int_distribution<std::int64_t> id(0, below - 1);
+  host_tensor result{dims, std::vector<float>(count_of(dims)), dtype::i64};
+  for (float& value : result.values)
+    value = static_cast<float>(id(generator));
   return result;
 }
 
@@ -181,9 +197,15 @@ tensor labels_to_device(backend& ops, const std::vector<std::int64_t>& labels) {
 
 layer_outcome run_layer(stream& on, const layer_call& call) {
   layer_outcome outcome;
+  penstock::outcome tells;
   later values;
-  on.run([&](backend& ops) { run_on(ops, call, outcome, values); });
+  on.run([&](backend& ops) { run_on(ops, call, outcome, tells, values); });
   values.settle(outcome);
+  try {
+    tells.settle();
+  } catch (const error& refused) {
+    outcome.refusal = refused.what();
+  }
   return outcome;
 }
 

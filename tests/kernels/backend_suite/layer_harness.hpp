@@ -12,10 +12,13 @@ namespace penstock::testing {
 struct host_tensor {
   shape dims;
   std::vector<float> values;
+  dtype type = dtype::f32; ///< of the tensor on the device: f32 or i64
 };
 
 /// Normal values from a seed; no value is nearer to 0 than `gap`.
 host_tensor random_tensor(shape dims, unsigned seed, float gap = 0);
+/// Whole numbers in [0, below), as i64.
+host_tensor random_ids(shape dims, std::int64_t below, unsigned seed);
 /// Random values with no two nearer than 1 / 16, so that a maximum stays one under small changes.
 host_tensor distinct_tensor(shape dims, unsigned seed);
 
@@ -40,6 +43,7 @@ struct layer_call {
   bool split_backward = false; ///< the input's part, then the weights' part
   /// Keep other handles on inputs and gradients, so that nothing may be overwritten.
   bool shared_handles = false;
+  std::string name = "layer";
 };
 
 struct layer_outcome {
@@ -50,6 +54,7 @@ struct layer_outcome {
   std::vector<host_tensor> inputs_after;           ///< with shared handles
   std::vector<host_tensor> output_gradients_after; ///< with shared handles
   std::size_t saved = 0;
+  std::string refusal; ///< what the layer told of its data
 };
 
 layer_outcome run_layer(stream& on, const layer_call& call);

@@ -23,6 +23,7 @@ inline void expect_slopes(stream& on, layer_call call, std::vector<host_tensor> 
   constexpr float step = 1.0F / 64;
   for (std::size_t t = 0; t < (call.*what).size(); ++t) {
     host_tensor slopes{(call.*what)[t].dims, {}};
+    if ((call.*what)[t].type != dtype::f32) continue;
     for (std::size_t i = 0; i < (call.*what)[t].values.size(); ++i) {
       float& varied = (call.*what)[t].values[i];
       const float center = varied;
@@ -40,13 +41,11 @@ inline void expect_slopes(stream& on, layer_call call, std::vector<host_tensor> 
 } // namespace detail
 
 /// A call like that with values from a seed; give it output gradients and parameters by what the layer says of itself.
-inline layer_call random_call(layer_ptr op, const std::vector<shape>& inputs, unsigned seed = 1) {
-  layer_call call{.op = std::move(op)};
+inline layer_call random_call(layer_ptr op, std::vector<host_tensor> inputs, unsigned seed = 1) {
+  layer_call call{.op = std::move(op), .inputs = std::move(inputs)};
   std::vector<tensor_spec> specs;
-  for (const auto& dims : inputs) {
-    specs.push_back({dtype::f32, dims});
-    call.inputs.push_back(random_tensor(dims, seed++));
-  }
+  for (const auto& x : call.inputs)
+    specs.push_back({x.type, x.dims});
   for (const auto& p : call.op->parameters(specs))
     call.weights.push_back(random_tensor(p.dims, seed++));
   for (const auto& s : call.op->states(specs))
@@ -54,6 +53,22 @@ inline layer_call random_call(layer_ptr op, const std::vector<shape>& inputs, un
   for (const auto& y : call.op->infer(specs))
     call.output_gradients.push_back(random_tensor(y.dims, seed++));
   return call;
+}
+
+inline layer_call random_call(layer_ptr op, const std::vector<shape>& inputs, unsigned seed = 1) {
+  std::vector<host_tensor> values;
+  for (const auto& dims : inputs)
+    values.push_back(random_tensor(dims, seed++));
+  return random_call(std::move(op), std::move(values), seed);
+}
+
+/// The library has the same bits with one thread and with two, and so with any number that it deals the work to.
+inline void expect_same_bits_for_any_threads(const layer_call& call) {
+  const auto backends = backends_under_test();
+  const auto one = run_layer(*open_stream(backends[1]), call), two = run_layer(*open_stream(backends[2]), call);
+  expect_same(two.outputs, one.outputs, "output");
+  expect_same(two.input_gradients, one.input_gradients, "input gradient");
+  expect_same(two.weight_gradients, one.weight_gradients, "weight gradient");
 }
 
 /// Every backend computes what the reference does (the delayed device to the bit), leaves what others hold, repeats to

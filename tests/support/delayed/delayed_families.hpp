@@ -1,6 +1,7 @@
 // The families of operations of a delayed device: shapes of results now, values later.
 #pragma once
 
+#include "kernels/ops/activation_ops.hpp"
 #include "kernels/ops/convolution_ops.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/ops/linear_ops.hpp"
@@ -11,6 +12,7 @@
 
 namespace penstock::testing {
 
+std::shared_ptr<activation_ops> delayed_activation(delayed_backend& device);
 std::shared_ptr<convolution_ops> delayed_convolution(delayed_backend& device);
 std::shared_ptr<elementwise_ops> delayed_elementwise(delayed_backend& device);
 std::shared_ptr<linear_ops> delayed_linear(delayed_backend& device);
