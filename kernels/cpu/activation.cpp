@@ -1,5 +1,6 @@
 // GELU, tanh, the logistic function and softmax: loops for the widest vectors of the machine.
 #include "kernels/check.hpp"
+#include "kernels/cpu/lanes.hpp"
 #include "kernels/cpu/onednn_activation.hpp"
 #include "kernels/cpu/vector_loop.hpp"
 #include "kernels/cpu/vector_math.hpp"
@@ -99,17 +100,11 @@ tensor onednn_activation::softmax(tensor x) {
     for (std::int64_t r = begin; r < end; ++r) {
       const float* in = from + r * length;
       float* out = to + r * length;
-      float greatest = in[0];
-#pragma omp simd reduction(max : greatest)
+      const float greatest = greatest_of(in, length);
+#pragma omp simd
       for (std::int64_t i = 0; i < length; ++i)
-        greatest = in[i] > greatest ? in[i] : greatest;
-      float sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (std::int64_t i = 0; i < length; ++i) {
-        const float e = exp_of(in[i] - greatest);
-        out[i] = e;
-        sum += e;
-      }
+        out[i] = exp_of(in[i] - greatest);
+      const float sum = sum_of(out, length);
       const float share = 1.0F / sum;
 #pragma omp simd
       for (std::int64_t i = 0; i < length; ++i)
@@ -132,10 +127,7 @@ tensor onednn_activation::softmax_backward(const tensor& y, tensor dy) {
     for (std::int64_t r = begin; r < end; ++r) {
       const float *p = shares + r * length, *g = gradients + r * length;
       float* out = to + r * length;
-      float sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (std::int64_t i = 0; i < length; ++i)
-        sum += p[i] * g[i];
+      const float sum = dot_of(p, g, length);
 #pragma omp simd
       for (std::int64_t i = 0; i < length; ++i)
         out[i] = p[i] * (g[i] - sum);

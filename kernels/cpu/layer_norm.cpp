@@ -1,5 +1,6 @@
 // Layer normalisation of rows: loops for the widest vectors of the machine that sum in double.
 #include "kernels/check.hpp"
+#include "kernels/cpu/lanes.hpp"
 #include "kernels/cpu/onednn_normalisation.hpp"
 #include "kernels/cpu/vector_loop.hpp"
 
@@ -34,12 +35,19 @@ struct row_backward {
       }
     }
     if (out == nullptr) return;
-    float sum = 0, projection = 0;
-#pragma omp simd reduction(+ : sum, projection)
-    for (std::int64_t i = 0; i < length; ++i) {
-      const float weighted = dy[i] * scale[i];
+    lanes sums{}, projections{}, g, w, v;
+    std::int64_t done = 0;
+    for (; done + lane_count <= length; done += lane_count) {
+      load(g, dy + done), load(w, scale + done), load(v, x + done);
+      g *= w;
+      sums += g;
+      projections += g * ((v - center) * factor);
+    }
+    float sum = sum_of(sums), projection = sum_of(projections);
+    for (; done < length; ++done) {
+      const float weighted = dy[done] * scale[done];
       sum += weighted;
-      projection += weighted * ((x[i] - center) * factor);
+      projection += weighted * ((x[done] - center) * factor);
     }
     const float average = sum / static_cast<float>(length), slope = projection / static_cast<float>(length);
 #pragma omp simd

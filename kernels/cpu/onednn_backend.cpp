@@ -4,8 +4,10 @@
 #include "kernels/check.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/onednn_activation.hpp"
+#include "kernels/cpu/onednn_arrangement.hpp"
 #include "kernels/cpu/onednn_convolution.hpp"
 #include "kernels/cpu/onednn_elementwise.hpp"
+#include "kernels/cpu/onednn_embedding.hpp"
 #include "kernels/cpu/onednn_linear.hpp"
 #include "kernels/cpu/onednn_loss.hpp"
 #include "kernels/cpu/onednn_normalisation.hpp"
@@ -19,8 +21,10 @@ namespace penstock {
 
 onednn_backend::onednn_backend(penstock::device& owner) : host_backend(owner), context_(*this) {
   offer<activation_ops>(std::make_shared<onednn_activation>(context_));
+  offer<arrangement_ops>(std::make_shared<onednn_arrangement>(context_));
   offer<convolution_ops>(std::make_shared<onednn_convolution>(context_));
   offer<elementwise_ops>(std::make_shared<onednn_elementwise>(context_));
+  offer<embedding_ops>(std::make_shared<onednn_embedding>(context_));
   offer<linear_ops>(std::make_shared<onednn_linear>(context_));
   offer<loss_ops>(std::make_shared<onednn_loss>(context_));
   offer<normalisation_ops>(std::make_shared<onednn_normalisation>(context_));

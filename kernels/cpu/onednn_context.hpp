@@ -23,6 +23,9 @@ public:
   tensor allocate(dtype type, shape dims, memory_use use, format_ptr format = nullptr) {
     return memory_.allocate(type, std::move(dims), use, std::move(format));
   }
+  tensor allocate_zeroed(dtype type, shape dims, memory_use use) {
+    return memory_.allocate_zeroed(type, std::move(dims), use);
+  }
   tensor allocate_activation(shape dims) { return memory_.allocate_activation(std::move(dims)); }
 
   format_ptr activation_format(const shape& dims);

@@ -3,6 +3,8 @@
 
 #include "kernels/check.hpp"
 #include "kernels/device.hpp"
+#include "kernels/ops/embedding_ops.hpp"
+#include "kernels/outcome.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -81,6 +83,22 @@ std::string extent_text(std::int64_t height, std::int64_t width) {
 
 initializer default_uniform(std::int64_t fan_in) {
   return {initializer_kind::uniform, static_cast<float>(1.0 / std::sqrt(static_cast<double>(fan_in)))};
+}
+
+void refuse_outside(run_context& context, const tensor& indices, std::int64_t below, const std::string& what,
+                    const std::string& place) {
+  if (context.tells == nullptr) return;
+  const std::int64_t row = indices.elements() / std::max<std::int64_t>(indices.dim(0), 1);
+  context.tells->expect(context.ops.get<embedding_ops>().find_outside(indices, below),
+                        [=, is_flat = indices.rank() == 1, name = std::string(context.name)](const tensor& found) {
+                          const auto at = static_cast<std::int64_t>(found.data<double>()[0]);
+                          if (at < 0) return;
+                          const auto index = static_cast<std::int64_t>(found.data<double>()[1]);
+                          throw error("[layer] " + name + ": " + what + " " + std::to_string(index) + " at row " +
+                                      std::to_string(at / row) +
+                                      (is_flat ? "" : ", " + place + " " + std::to_string(at % row)) +
+                                      "; wanted 0 to " + std::to_string(below - 1));
+                        });
 }
 
 shape with_last(shape dims, std::int64_t extent) {

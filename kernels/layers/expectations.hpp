@@ -20,6 +20,7 @@ struct input_rule {
   std::string_view axes{};
 };
 inline constexpr input_rule images{dtype::f32, "[N, C, H, W]"};
+inline constexpr input_rule sequences{dtype::f32, "[N, T, F]"};
 
 /// Throws usage_error unless there are as many inputs as rules and each is as its rule says, in one line: "2 inputs, 1
 /// is wanted"; "input is U8, F32 is wanted"; with several, counted from 0, "input 1 is I64, F32 is wanted"; "input has
@@ -43,6 +44,11 @@ inline bool wants_gradient(const run_context& context, std::size_t input) {
 
 /// PyTorch's default for weights and biases: uniform within 1 / sqrt(fan_in).
 initializer default_uniform(std::int64_t fan_in);
+
+/// Tells whoever may be told (run_context::tells) of an index outside [0, below): "[layer] NAME: WHAT 31000 at row 3,
+/// PLACE 17; wanted 0 to 30521", the row along axis 0.
+void refuse_outside(run_context& context, const tensor& indices, std::int64_t below, const std::string& what,
+                    const std::string& place = "position");
 
 /// The shape with another extent of the last axis.
 shape with_last(shape dims, std::int64_t extent);

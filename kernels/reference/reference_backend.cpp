@@ -3,8 +3,10 @@
 
 #include "kernels/check.hpp"
 #include "kernels/reference/reference_activation.hpp"
+#include "kernels/reference/reference_arrangement.hpp"
 #include "kernels/reference/reference_convolution.hpp"
 #include "kernels/reference/reference_elementwise.hpp"
+#include "kernels/reference/reference_embedding.hpp"
 #include "kernels/reference/reference_linear.hpp"
 #include "kernels/reference/reference_loss.hpp"
 #include "kernels/reference/reference_normalisation.hpp"
@@ -16,8 +18,10 @@ namespace penstock {
 
 reference_backend::reference_backend(penstock::device& device) : host_backend(device) {
   offer<activation_ops>(std::make_shared<reference_activation>(*this));
+  offer<arrangement_ops>(std::make_shared<reference_arrangement>(*this));
   offer<convolution_ops>(std::make_shared<reference_convolution>(*this));
   offer<elementwise_ops>(std::make_shared<reference_elementwise>(*this));
+  offer<embedding_ops>(std::make_shared<reference_embedding>(*this));
   offer<linear_ops>(std::make_shared<reference_linear>(*this));
   offer<loss_ops>(std::make_shared<reference_loss>(*this));
   offer<normalisation_ops>(std::make_shared<reference_normalisation>(*this));

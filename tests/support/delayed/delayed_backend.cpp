@@ -39,8 +39,10 @@ delayed_backend::delayed_backend(penstock::device& owner, delayed_memory& memory
     : owner_(owner), memory_(memory), queue_(queue), keeps_what_it_reads_(options.keeps_what_it_reads),
       loops_(std::make_shared<plain_loops>()) {
   offer(delayed_activation(*this));
+  offer(delayed_arrangement(*this));
   offer(delayed_convolution(*this));
   offer(delayed_elementwise(*this));
+  offer(delayed_embedding(*this));
   offer(delayed_linear(*this));
   offer(delayed_loss(*this));
   offer(delayed_normalisation(*this));

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "kernels/ops/activation_ops.hpp"
+#include "kernels/ops/arrangement_ops.hpp"
 #include "kernels/ops/convolution_ops.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
+#include "kernels/ops/embedding_ops.hpp"
 #include "kernels/ops/linear_ops.hpp"
 #include "kernels/ops/loss_ops.hpp"
 #include "kernels/ops/normalisation_ops.hpp"
@@ -13,8 +15,10 @@
 namespace penstock::testing {
 
 std::shared_ptr<activation_ops> delayed_activation(delayed_backend& device);
+std::shared_ptr<arrangement_ops> delayed_arrangement(delayed_backend& device);
 std::shared_ptr<convolution_ops> delayed_convolution(delayed_backend& device);
 std::shared_ptr<elementwise_ops> delayed_elementwise(delayed_backend& device);
+std::shared_ptr<embedding_ops> delayed_embedding(delayed_backend& device);
 std::shared_ptr<linear_ops> delayed_linear(delayed_backend& device);
 std::shared_ptr<loss_ops> delayed_loss(delayed_backend& device);
 std::shared_ptr<normalisation_ops> delayed_normalisation(delayed_backend& device);

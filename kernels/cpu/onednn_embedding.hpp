@@ -1,0 +1,27 @@
+// Rows by number, copied by all threads.
+#pragma once
+
+#include "kernels/cpu/onednn_context.hpp"
+#include "kernels/ops/embedding_ops.hpp"
+
+namespace penstock {
+
+class onednn_embedding final : public embedding_ops {
+public:
+  explicit onednn_embedding(onednn_context& context) : context_(context) {}
+
+  tensor find_outside(const tensor& indices, std::int64_t below) override;
+  tensor embed(const tensor& table, const tensor& ids, const row_dropout& drop) override;
+  tensor embed_backward(const shape& table, const tensor& ids, const row_dropout& drop, const tensor& dy,
+                        std::int64_t padding) override;
+  tensor add_rows(tensor x, const tensor& table) override;
+  tensor prepend_row(const tensor& x, const tensor& row) override;
+  tensor sum_rows(const tensor& dy, const shape& table) override;
+  tensor gather_rows(const tensor& x, const tensor& positions) override;
+  tensor gather_rows_backward(const shape& x, const tensor& positions, const tensor& dy) override;
+
+private:
+  onednn_context& context_;
+};
+
+} // namespace penstock
