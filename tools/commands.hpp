@@ -15,6 +15,7 @@ int plan_command(std::span<const std::string> arguments);
 int simulate_command(std::span<const std::string> arguments);
 int schedule_command(std::span<const std::string> arguments);
 int replan_command(std::span<const std::string> arguments);
+int score_command(std::span<const std::string> arguments);
 int launch_command(std::span<const std::string> arguments);
 
 } // namespace penstock::tools

@@ -30,13 +30,14 @@ constexpr const char* help = R"(penstock: pipeline-parallel training with actors
   penstock launch -np N -- APP ...   run an app as N processes, here or on --hosts
   penstock replan FILE ...     change the plan of a running job
   penstock trace ...           read a trace: summary, timeline, lifeline, check, diff, merge
+  penstock score ...           score text: BLEU, captions, classes, SQuAD answers
   penstock version             the version
 
 Each has --help; `penstock help trace summary` is the same.
 )";
 
-const std::vector<std::string> commands{"models",   "train",  "profile", "cluster", "plan",    "simulate",
-                                        "schedule", "launch", "replan",  "trace",   "version", "help"};
+const std::vector<std::string> commands{"models", "train",  "profile", "cluster", "plan",    "simulate", "schedule",
+                                        "launch", "replan", "trace",   "score",   "version", "help"};
 
 bool asks_help(const std::string& word) {
   return word == "--help" || word == "-h";
@@ -111,6 +112,7 @@ int run_command(const std::string& name, std::vector<std::string> arguments) {
   if (name == "schedule") return tools::schedule_command(arguments);
   if (name == "launch") return tools::launch_command(arguments);
   if (name == "replan") return tools::replan_command(arguments);
+  if (name == "score") return tools::score_command(arguments);
   if (name == "trace") return trace_command(arguments);
   if (name == "version") {
     if (arguments.empty()) return run_command("--version", {});
