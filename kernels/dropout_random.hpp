@@ -29,6 +29,24 @@ public:
     return mix32(mix32(low ^ first_) + (second_ ^ (high * 0x9E3779B9U))) >= threshold_;
   }
 
+  /// What elements first, first + 1, ... are multiplied by, into `out`: for loops that are vectorised.
+  [[gnu::always_inline]] void multipliers(std::uint64_t first, std::int64_t count, float* out) const {
+    const float kept = scale_;
+    const auto threshold = static_cast<std::uint32_t>(threshold_);
+    const bool none = threshold_ > 0xFFFFFFFFU;
+    while (count > 0) { // as far as the upper halves are equal
+      const auto low = static_cast<std::uint32_t>(first), high = static_cast<std::uint32_t>(first >> 32);
+      const auto left = static_cast<std::int64_t>(std::uint64_t{0x100000000U} - low);
+      const std::int64_t run = count < left ? count : left;
+      const std::uint32_t upper = second_ ^ (high * 0x9E3779B9U), mask = first_;
+      for (std::int64_t i = 0; i < run; ++i) {
+        const auto hash = mix32(mix32((low + static_cast<std::uint32_t>(i)) ^ mask) + upper);
+        out[i] = hash >= threshold && !none ? kept : 0.0F;
+      }
+      first += static_cast<std::uint64_t>(run), count -= run, out += run;
+    }
+  }
+
   /// What kept elements are multiplied by: 1 / (1 - p), or 0 when p is 1.
   float scale() const { return scale_; }
 

@@ -5,6 +5,7 @@
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/onednn_activation.hpp"
 #include "kernels/cpu/onednn_arrangement.hpp"
+#include "kernels/cpu/onednn_attention.hpp"
 #include "kernels/cpu/onednn_convolution.hpp"
 #include "kernels/cpu/onednn_elementwise.hpp"
 #include "kernels/cpu/onednn_embedding.hpp"
@@ -22,6 +23,7 @@ namespace penstock {
 onednn_backend::onednn_backend(penstock::device& owner) : host_backend(owner), context_(*this) {
   offer<activation_ops>(std::make_shared<onednn_activation>(context_));
   offer<arrangement_ops>(std::make_shared<onednn_arrangement>(context_));
+  offer<attention_ops>(std::make_shared<onednn_attention>(context_));
   offer<convolution_ops>(std::make_shared<onednn_convolution>(context_));
   offer<elementwise_ops>(std::make_shared<onednn_elementwise>(context_));
   offer<embedding_ops>(std::make_shared<onednn_embedding>(context_));

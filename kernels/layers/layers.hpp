@@ -8,6 +8,7 @@
 #include "kernels/layers/adaptive_average_pool2d.hpp"
 #include "kernels/layers/add.hpp"
 #include "kernels/layers/arrange.hpp"
+#include "kernels/layers/attention.hpp"
 #include "kernels/layers/batch_norm2d.hpp"
 #include "kernels/layers/concat.hpp"
 #include "kernels/layers/conv2d.hpp"

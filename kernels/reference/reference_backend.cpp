@@ -4,6 +4,7 @@
 #include "kernels/check.hpp"
 #include "kernels/reference/reference_activation.hpp"
 #include "kernels/reference/reference_arrangement.hpp"
+#include "kernels/reference/reference_attention.hpp"
 #include "kernels/reference/reference_convolution.hpp"
 #include "kernels/reference/reference_elementwise.hpp"
 #include "kernels/reference/reference_embedding.hpp"
@@ -19,6 +20,7 @@ namespace penstock {
 reference_backend::reference_backend(penstock::device& device) : host_backend(device) {
   offer<activation_ops>(std::make_shared<reference_activation>(*this));
   offer<arrangement_ops>(std::make_shared<reference_arrangement>(*this));
+  offer<attention_ops>(std::make_shared<reference_attention>(*this));
   offer<convolution_ops>(std::make_shared<reference_convolution>(*this));
   offer<elementwise_ops>(std::make_shared<reference_elementwise>(*this));
   offer<embedding_ops>(std::make_shared<reference_embedding>(*this));

@@ -40,6 +40,7 @@ delayed_backend::delayed_backend(penstock::device& owner, delayed_memory& memory
       loops_(std::make_shared<plain_loops>()) {
   offer(delayed_activation(*this));
   offer(delayed_arrangement(*this));
+  offer(delayed_attention(*this));
   offer(delayed_convolution(*this));
   offer(delayed_elementwise(*this));
   offer(delayed_embedding(*this));

@@ -3,6 +3,7 @@
 
 #include "kernels/ops/activation_ops.hpp"
 #include "kernels/ops/arrangement_ops.hpp"
+#include "kernels/ops/attention_ops.hpp"
 #include "kernels/ops/convolution_ops.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/ops/embedding_ops.hpp"
@@ -16,6 +17,7 @@ namespace penstock::testing {
 
 std::shared_ptr<activation_ops> delayed_activation(delayed_backend& device);
 std::shared_ptr<arrangement_ops> delayed_arrangement(delayed_backend& device);
+std::shared_ptr<attention_ops> delayed_attention(delayed_backend& device);
 std::shared_ptr<convolution_ops> delayed_convolution(delayed_backend& device);
 std::shared_ptr<elementwise_ops> delayed_elementwise(delayed_backend& device);
 std::shared_ptr<embedding_ops> delayed_embedding(delayed_backend& device);
