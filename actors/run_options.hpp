@@ -27,6 +27,7 @@ struct run_options {
   int rate_replicas = 0;          ///< R_0 there, of the run's first plan: settled by the run
   bool decay_norm_bias = true;    ///< weight decay on biases and normalisation parameters
   double clip_norm = 0;           ///< more than 0: clip the exact global norm (synchronous schedules)
+  double clip_stage_norm = 0;     ///< more than 0: clip the norm of each stage's own gradients
   bool stop_on_nonfinite = true;
 
   // -- evaluation -----------------------------------------------------------------

@@ -387,7 +387,7 @@ void training_run::summarise(const results& all) {
   const bool keeps_gradients = !o.save_gradients.empty() && !o.eval_only;
   if (keeps_gradients || !o.save_weights.empty()) doing("writing the weights");
   if (keeps_gradients) write_safetensors(o.save_gradients, all.first_gradients, {{"format", "pt"}});
-  if (!o.save_weights.empty()) save_weights(all.stages, inputs_.net, o.save_weights);
+  if (!o.save_weights.empty()) save_weights(all.stages, inputs_.net, *make_optimizer(o.optimizer), o.save_weights);
 }
 
 run_summary training_run::run() {

@@ -22,7 +22,8 @@ const std::vector<schedule_form>& forms() {
   static const std::vector<schedule_form> all{{"constant", {"warmup"}},
                                               {"step", {"every", "gamma", "warmup"}},
                                               {"cosine", {"warmup", "final"}},
-                                              {"polynomial", {"power", "warmup", "final"}}};
+                                              {"polynomial", {"power", "warmup", "final"}},
+                                              {"gnmt", {"warmup", "halvings", "until"}}};
   return all;
 }
 
@@ -69,13 +70,36 @@ void parse_setting(const schedule_form& form, std::string_view setting, lr_sched
   if (key == "every") options.step_every = parse_count(key, value, 1);
   if (key == "gamma") options.gamma = parse_number(key, value);
   if (key == "power") options.power = parse_number(key, value);
+  if (key == "halvings") options.halvings = parse_count(key, value, 0);
+  if (key == "until") {
+    options.until = parse_number(key, value);
+    if (options.until > 1) refuse(key, value, "a part of the run, 0 to 1,");
+  }
   if (key == "final") options.final_fraction = parse_number(key, value);
+}
+
+void need_length(const lr_schedule_options& options) {
+  if (options.total_steps < 1)
+    throw usage_error("learning-rate schedule " + in_quotes(options.name) + " needs the number of steps of the run");
+}
+
+// MLPerf's GNMT: up from a hundredth by one factor a minibatch, then level, then halved at even distances. The numbers
+// of minibatches are rounded down as there.
+double gnmt_factor(const lr_schedule_options& options, std::int64_t minibatch) {
+  need_length(options);
+  const auto level =
+      static_cast<std::int64_t>(static_cast<double>(options.until) * static_cast<double>(options.total_steps));
+  const auto warmup = std::min(options.warmup_steps, level);
+  if (warmup > 0 && minibatch <= warmup)
+    return std::pow(0.01, 1 - static_cast<double>(minibatch) / static_cast<double>(warmup));
+  if (minibatch < level || options.halvings == 0) return 1;
+  const auto distance = std::max<std::int64_t>((options.total_steps - level) / options.halvings, 1);
+  return std::pow(0.5, static_cast<double>(std::min((minibatch - level) / distance + 1, options.halvings)));
 }
 
 // Part of the way from the end of the warm-up to the end of the run.
 double progress(const lr_schedule_options& options, std::int64_t minibatch) {
-  if (options.total_steps < 1)
-    throw usage_error("learning-rate schedule " + in_quotes(options.name) + " needs the number of steps of the run");
+  need_length(options);
   const std::int64_t length = std::max<std::int64_t>(options.total_steps - options.warmup_steps, 1);
   return std::min(1.0, static_cast<double>(minibatch - options.warmup_steps) / static_cast<double>(length));
 }
@@ -84,6 +108,7 @@ double progress(const lr_schedule_options& options, std::int64_t minibatch) {
 
 float learning_rate(const lr_schedule_options& options, std::int64_t minibatch) {
   const double base = options.base;
+  if (options.name == "gnmt") return static_cast<float>(base * gnmt_factor(options, minibatch));
   if (minibatch < options.warmup_steps)
     return static_cast<float>(base * static_cast<double>(minibatch + 1) / static_cast<double>(options.warmup_steps));
   double factor = 1;
@@ -106,6 +131,7 @@ lr_schedule_options parse_lr_schedule(std::string_view text) {
   const schedule_form& form = form_named(text.substr(0, end));
   lr_schedule_options options;
   options.name = form.name;
+  if (form.name == "gnmt") options.warmup_steps = 200;
   while (end != std::string_view::npos) {
     text.remove_prefix(end + 1);
     end = text.find(',');

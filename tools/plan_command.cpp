@@ -35,8 +35,8 @@ void declare(apps::command_line& line, plan_texts& texts, planner::plan_request&
   line.whole("--devices", request.devices, 1, "Use no more of them than these [all]");
   line.group("Training");
   line.whole("--batch", request.batch, 1, 1'000'000'000, "Samples of a minibatch [the profile's largest micro-batch]");
-  line.choice("--optimizer", texts.optimizer, {"sgd", "momentum", "adamw"},
-              "sgd, momentum or adamw: what its state takes");
+  line.choice("--optimizer", texts.optimizer, {"sgd", "momentum", "adam", "adamw", "asgd"},
+              "sgd, momentum, adam, adamw or asgd: what its state takes");
   line.flag("--synchronous", request.synchronous_only, "Only schedules without stale weights");
   line.off("--no-recompute", request.allow_recompute, "Never compute a forward twice to save memory");
   line.group("What is fixed by hand");
@@ -59,7 +59,7 @@ void declare(apps::command_line& line, plan_texts& texts, planner::plan_request&
 }
 
 int optimizer_copies(const std::string& name) {
-  return name == "adamw" ? 2 : name == "momentum" ? 1 : 0;
+  return name.starts_with("adam") ? 2 : name == "momentum" || name == "asgd" ? 1 : 0;
 }
 
 planner::plan_request read_request(const plan_texts& texts, planner::plan_request request) {

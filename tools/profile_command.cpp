@@ -86,7 +86,7 @@ int profile_command(std::span<const std::string> arguments) {
              "Samples of a minibatch; its half, quarter and eighth are measured as well");
   line.text("--samples", texts.samples, "N,N,...", "Micro-batch sizes instead");
   line.text("--workers", texts.workers, "N,N,...", "Workers that compute at once [each divisor of the cores]");
-  line.choice("--optimizer", options.optimizer.name, {"sgd", "adamw"}, "sgd or adamw");
+  line.choice("--optimizer", options.optimizer.name, {"sgd", "adam", "adamw", "asgd"}, "sgd, adam, adamw or asgd");
   line.real("--momentum", options.optimizer.momentum, 0, 1, "SGD's momentum");
   line.flag("--reference-kernels", options.reference_kernels, "Plain loops instead of oneDNN");
   line.text("--device", options.device, "NAME", "What computes: cpu, cuda, or a kind of device that a plug-in brings");

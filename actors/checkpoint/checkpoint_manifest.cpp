@@ -92,7 +92,7 @@ training_record options_of(const json_value& v) {
   return options;
 }
 
-manifest_stage stage_of(const json_value& v, std::size_t stage, std::int64_t step) {
+manifest_stage stage_of(const json_value& v, std::size_t stage, std::int64_t step, const std::string& optimizer) {
   v.allow({"file", "bytes", "sha256", "first_layer", "layers", "replicas", "version", "optimizer_steps"});
   manifest_stage s;
   s.file = v.at("file").text();
@@ -105,7 +105,7 @@ manifest_stage stage_of(const json_value& v, std::size_t stage, std::int64_t ste
   // A minibatch makes one update at most, and at least one with those of all other replicas.
   const auto least = step / most_replicas + (step % most_replicas != 0 ? 1 : 0);
   for (const auto& [parameter, updates] : v.at("optimizer_steps").members())
-    s.optimizer_steps[parameter] = count(updates, least, step);
+    s.optimizer_steps[parameter] = count(updates, optimizer == "asgd" ? 0 : least, step); // asgd's begin later
   s.version = count(v.at("version"), s.optimizer_steps.empty() ? 0 : least, step);
   return s;
 }
@@ -132,7 +132,7 @@ checkpoint_manifest read(const std::string& text, const std::string& source, std
   if (last != "keep" && last != "drop") v.at("last_batch").refuse("keep or drop");
   m.at.drops_last_batch = last == "drop";
   for (const auto& entry : v.at("stages").items())
-    m.stages.push_back(stage_of(entry, m.stages.size(), step));
+    m.stages.push_back(stage_of(entry, m.stages.size(), step, m.at.optimizer));
   if (m.stages.empty()) v.at("stages").refuse("at least one stage");
   m.sha256 = digest(v.at("sha256"));
   all.erase("sha256");

@@ -22,8 +22,9 @@ std::string text_of(const lr_schedule_options& o) {
   auto text = o.name;
   if (o.name == "step") text += fmt::format(":every={},gamma={}", o.step_every, o.gamma);
   if (o.name == "polynomial") text += fmt::format(":power={}", o.power);
+  if (o.name == "gnmt") text += fmt::format(":halvings={},until={}", o.halvings, o.until);
   if (o.warmup_steps > 0) text += fmt::format("{}warmup={}", text == o.name ? ":" : ",", o.warmup_steps);
-  if (o.name != "cosine" && o.name != "polynomial") return text;
+  if (o.name != "cosine" && o.name != "polynomial" && o.name != "gnmt") return text;
   if (o.final_fraction > 0) text += fmt::format("{}final={}", text == o.name ? ":" : ",", o.final_fraction);
   return text + fmt::format(" over {} steps", o.total_steps);
 }
@@ -33,8 +34,11 @@ void add_optimizer(const run_options& o, training_record& record) {
   if (optimizer.name == "sgd") {
     record["--momentum"] = fmt::format("{}", optimizer.momentum);
     record["--nesterov"] = yes_or_no(optimizer.nesterov);
+  } else if (optimizer.name == "asgd") {
+    record["--asgd-from"] = std::to_string(optimizer.average_from);
   } else {
     record["betas and epsilon"] = fmt::format("{}, {}, {}", optimizer.beta1, optimizer.beta2, optimizer.epsilon);
+    record["--no-bias-correction"] = yes_or_no(!optimizer.bias_correction);
   }
   record["--weight-decay"] = fmt::format("{}", optimizer.weight_decay);
   record["--no-decay-norm-bias"] = yes_or_no(!o.decay_norm_bias);
@@ -56,6 +60,7 @@ training_record record_of(const resolved_run& plan, const run_inputs& inputs) {
   record["--lr-schedule"] = text_of(o.lr);
   record["--label-smoothing"] = fmt::format("{}", o.label_smoothing);
   record["--clip-norm"] = fmt::format("{}", o.clip_norm);
+  record["--clip-stage-norm"] = fmt::format("{}", o.clip_stage_norm);
   record["--no-replica-lr-scaling"] = yes_or_no(!o.replica_lr_scaling);
   add_optimizer(o, record);
   record["--schedule"] = plan.plan->schedule;

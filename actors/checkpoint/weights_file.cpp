@@ -198,10 +198,10 @@ void load_partial(pipeline& p, const std::vector<stage_snapshot>& given) {
   }
 }
 
-void save_weights(const std::vector<stage_snapshot>& all, std::shared_ptr<const model> net,
+void save_weights(const std::vector<stage_snapshot>& all, std::shared_ptr<const model> net, const optimizer& rule,
                   const std::filesystem::path& file) {
   memory_pool pool;
-  auto tensors = weights_of(all);
+  auto tensors = weights_in_use(all, rule);
   tensors.merge(states_of(all, std::move(net), pool));
   write_safetensors(file, tensors, {{"format", "pt"}});
 }

@@ -8,7 +8,19 @@ namespace penstock::actors {
 optimizer_core::optimizer_core(optimizer_place place, const run_options& options, stage_weights owned,
                                std::unique_ptr<gradient_reducer> reducer)
     : place_(place), who_("optimizer of stage " + std::to_string(place.stage)), options_(options),
-      owned_(std::make_shared<stage_weights>(std::move(owned))), reducer_(std::move(reducer)) {}
+      owned_(std::make_shared<stage_weights>(std::move(owned))), reducer_(std::move(reducer)),
+      rule_(make_optimizer(options.optimizer)) {}
+
+weights_ptr weights_in_use(const stage_weights& owned, const optimizer& rule) {
+  const auto& newest = *owned.newest;
+  auto in_use = std::make_shared<weight_set>(weight_set{newest.version, {}});
+  bool is_newest = true;
+  for (std::size_t i = 0; i < newest.tensors.size(); ++i) {
+    in_use->tensors.push_back(rule.in_use(newest.tensors[i], owned.optimizer_states[i]));
+    is_newest = is_newest && in_use->tensors.back().raw() == newest.tensors[i].raw();
+  }
+  return is_newest ? owned.newest : in_use;
+}
 
 void optimizer_core::take(gradient_reducer::effects effects, optimizer_effects& out) const {
   for (auto& e : effects)
@@ -42,7 +54,7 @@ optimizer_effects optimizer_core::on(const end_after_msg& m) {
 
 optimizer_effects optimizer_core::on(const lend_weights_msg& m) {
   optimizer_effects out;
-  out.emplace_back(send_weights{{m.stretch, place_.stage, 0, owned_->newest}});
+  out.emplace_back(send_weights{{m.stretch, place_.stage, 0, weights_in_use(*owned_, *rule_)}});
   return out;
 }
 
@@ -101,12 +113,12 @@ void optimizer_core::begin_update(gradient_sum sum, optimizer_effects& out) {
   job->owned = owned_;
   job->made = std::make_shared<weight_set>(weight_set{first_version_ + sum.group + 1, {}});
   ++begun_;
-  if (options_.clip_norm <= 0) {
+  if (options_.clip_norm <= 0 && !clips_stage()) {
     out.emplace_back(compute_update_of{std::move(job)});
     return;
   }
   unclipped_ = std::move(job);
-  if (place_.forms_norm)
+  if (place_.forms_norm || clips_stage())
     out.emplace_back(compute_squares{unclipped_});
   else
     apply_clipped(out);
@@ -114,7 +126,13 @@ void optimizer_core::begin_update(gradient_sum sum, optimizer_effects& out) {
 
 optimizer_effects optimizer_core::squared(const update_work& job) {
   optimizer_effects out;
-  out.emplace_back(send_norm{{job.stretch, place_.stage, job.group, job.squares}});
+  if (clips_stage()) {
+    factors_[job.group] = stage_clip_factor(options_, job.order, job.squares);
+    apply_clipped(out);
+    pump(out);
+  } else {
+    out.emplace_back(send_norm{{job.stretch, place_.stage, job.group, job.squares}});
+  }
   return out;
 }
 

@@ -26,11 +26,14 @@ struct update_work {
   bool in_place = false;       ///< nothing that is posted from now on reads the version before
   std::shared_ptr<stage_weights> owned;
   weights_ptr made; ///< the new version, for the replicas
-  outcome tells; ///< of the squares or of the update, when the work is complete
+  outcome tells;    ///< of the squares or of the update, when the work is complete
   event_ptr begin;
   event_ptr end;
 };
 using update_work_ptr = std::shared_ptr<update_work>;
+
+/// What an evaluation reads: the newest weights, or their averages under the same version.
+weights_ptr weights_in_use(const stage_weights& owned, const optimizer& rule);
 
 struct send_weights {
   weights_msg message; ///< to each replica of the stage on this rank
@@ -75,6 +78,7 @@ public:
   [[nodiscard]] optimizer_effects on(gradient_share_msg m);
   [[nodiscard]] optimizer_effects on(gradient_bucket_msg m);
   [[nodiscard]] optimizer_effects on(reduced_msg m);
+  /// The norm goes to whoever forms the global one, or clips the stage's own gradients.
   [[nodiscard]] optimizer_effects squared(const update_work& job);
   [[nodiscard]] optimizer_effects on(const clip_msg& m);
   [[nodiscard]] optimizer_effects updated(const update_work& job);
@@ -87,6 +91,7 @@ private:
   void take(gradient_reducer::effects effects, optimizer_effects& out) const;
   void pump(optimizer_effects& out);
   void begin_update(gradient_sum sum, optimizer_effects& out);
+  bool clips_stage() const { return options_.clip_stage_norm > 0; }
   void apply_clipped(optimizer_effects& out);
   void finish_when_done(optimizer_effects& out);
   void plan_for(std::int64_t minibatches);
@@ -96,6 +101,7 @@ private:
   const run_options& options_;
   std::shared_ptr<stage_weights> owned_;
   std::unique_ptr<gradient_reducer> reducer_;
+  std::unique_ptr<optimizer> rule_;
   stretch_ptr run_;
   std::int64_t first_version_ = 0;        // at the drain
   std::int64_t planned_ = 0;              // updates of the stretch

@@ -4,6 +4,7 @@
 #include "kernels/check.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace penstock::actors {
 
@@ -20,7 +21,16 @@ update_order order_update(const run_options& options, const planner::schedule& s
       order.learning_rate *= static_cast<float>(minibatches) / static_cast<float>(first_replicas);
   }
   order.keep_gradients = !options.save_gradients.empty() && order.first_minibatch == 0;
+  const auto average_from = options.optimizer.average_from;
+  order.averages = average_from >= 0 && order.first_minibatch >= average_from;
   return order;
+}
+
+float stage_clip_factor(const run_options& options, const update_order& order, const std::vector<double>& squares) {
+  double sum = 0;
+  for (const double s : squares)
+    sum += s;
+  return clip_factor(std::sqrt(sum) * static_cast<double>(order.gradient_scale), options.clip_stage_norm);
 }
 
 float clip_factor(double norm, double clip) {

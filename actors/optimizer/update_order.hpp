@@ -4,6 +4,8 @@
 #include "actors/run_options.hpp"
 #include "planner/schedule.hpp"
 
+#include <vector>
+
 namespace penstock::actors {
 
 /// DESIGN section 3, Replicas.
@@ -12,11 +14,15 @@ struct update_order {
   float learning_rate = 0;
   float gradient_scale = 1;
   bool keep_gradients = false; ///< the run's first update, for --save-gradients
+  bool averages = false;       ///< the new weights are counted into the optimizer's average
 };
 
 /// Of update `group` of the stretch that begins with `first_minibatch`, with so many minibatches in it.
 update_order order_update(const run_options& options, const planner::schedule& s, int stage, std::int64_t group,
                           std::int64_t first_minibatch, std::int64_t minibatches);
+
+/// Factor of one stage's gradient under --clip-stage-norm; `squares`: of its sum, by parameter.
+float stage_clip_factor(const run_options& options, const update_order& order, const std::vector<double>& squares);
 
 /// Factor that clips a gradient of that norm: min(1, clip / (norm + 1e-6)), as PyTorch.
 float clip_factor(double norm, double clip);

@@ -193,6 +193,20 @@ named_tensors weights_of(const std::vector<stage_snapshot>& all) {
   return with_prefix(all, weights_prefix);
 }
 
+named_tensors weights_in_use(const std::vector<stage_snapshot>& all, const optimizer& rule) {
+  auto weights = weights_of(all);
+  const auto names = rule.state_names();
+  for (const auto& shot : all)
+    for (const auto& [parameter, steps] : shot.optimizer_steps) {
+      optimizer_state state{.tensors = {}, .step = steps};
+      for (const auto& name : names)
+        state.tensors.push_back(shot.tensors.at(optimizer_prefix + parameter + "." + name));
+      auto& weight = weights.at(parameter);
+      weight = rule.in_use(weight, state);
+    }
+  return weights;
+}
+
 named_tensors optimizer_state_of(const std::vector<stage_snapshot>& all) {
   return with_prefix(all, optimizer_prefix);
 }

@@ -36,6 +36,8 @@ std::vector<stage_snapshot> spread_snapshots(std::vector<stage_snapshot> all, co
 /// All weights, or all BatchNorm statistics (mean over the replicas, in replica order), by name.
 named_tensors weights_of(const std::vector<stage_snapshot>& all);
 named_tensors states_of(const std::vector<stage_snapshot>& all, std::shared_ptr<const model> net, memory_pool& pool);
+/// The weights, or what the optimizer has in their place (optimizer::in_use).
+named_tensors weights_in_use(const std::vector<stage_snapshot>& all, const optimizer& rule);
 /// As "NAME.momentum".
 named_tensors optimizer_state_of(const std::vector<stage_snapshot>& all);
 

@@ -175,6 +175,12 @@ void oracle_executor::apply(int stage, std::int64_t group, std::int64_t contribu
   while (versions.size() > kept - 1)
     versions.pop_front(); // so that an update may happen in place
   auto order = order_update(services_.options, run_->schedule, stage, group, run_->first_minibatch, contributions);
+  if (services_.options.clip_stage_norm > 0) {
+    std::vector<double> squares;
+    run_and_settle(s.update_stream(),
+                   [&](backend& ops, outcome& tells) { gradient_squares(ops, sum, squares, tells); });
+    clip = stage_clip_factor(services_.options, order, squares);
+  }
   order.gradient_scale *= clip;
   auto& own = of(s).weights;
   const bool in_place = versions.empty(); // else a later forward reads the newest
@@ -230,8 +236,9 @@ std::optional<loss_metrics> oracle_executor::evaluate(const dataset& data, std::
     for (auto& s : services_.built.stages)
       run_and_settle(s.update_stream(), [&](backend& ops, outcome& tells) {
         auto stage_states = states[static_cast<std::size_t>(s.index)];
-        flowing = compute_evaluation(ops, services_.built, s, std::move(flowing), loaded.labels, *of(s).weights.newest,
-                                     stage_states, metrics, tells);
+        flowing =
+            compute_evaluation(ops, services_.built, s, std::move(flowing), loaded.labels,
+                               *weights_in_use(of(s).weights, *services_.built.rule), stage_states, metrics, tells);
       });
     total += metrics;
   }

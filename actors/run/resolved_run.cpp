@@ -59,6 +59,10 @@ void check_numbers(const planner::execution_plan& plan, const run_options& o) {
   at_least("checkpoint-every", o.checkpoint_every, std::int64_t{0});
   if (!(o.stall_seconds > 0)) throw usage_error("the stall timeout must be above 0 seconds");
   if (!(o.clip_norm >= 0)) throw usage_error("clip-norm must be 0 (off) or above");
+  if (!(o.clip_stage_norm >= 0)) throw usage_error("clip-stage-norm must be 0 (off) or above");
+  if (o.clip_norm > 0 && o.clip_stage_norm > 0)
+    throw usage_error("--clip-norm and --clip-stage-norm were both given; wanted one: the norm of all gradients, or of "
+                      "each stage's own");
   if (!(o.label_smoothing >= 0 && o.label_smoothing < 1))
     throw usage_error("label smoothing must be at least 0 and below 1");
   if (o.checkpoint_every > 0 && o.checkpoint.empty()) throw usage_error("checkpoint-every needs a checkpoint folder");
@@ -97,7 +101,7 @@ void check_schedule_fits(const resolved_run& plan) {
                       " micro-batches; each needs at least one sample");
   if (o.clip_norm > 0 && !plan.dealing.synchronous)
     throw usage_error("--clip-norm needs the gradients of all stages at one version, and " + plan.plan->schedule +
-                      " never has them together; use a synchronous schedule such as 1f1b");
+                      " never has them together; use a synchronous schedule such as 1f1b, or --clip-stage-norm");
 }
 
 } // namespace

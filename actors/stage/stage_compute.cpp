@@ -261,6 +261,7 @@ void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_op
     const bool decay = options.decay_norm_bias || !spec.norm_or_bias;
     p.rule->step(ops, order.learning_rate, order.gradient_scale, decay, weight, gradient, owned.optimizer_states[i],
                  target, strange, static_cast<std::int64_t>(i));
+    if (order.averages) p.rule->average(ops, target, owned.optimizer_states[i]);
     next->tensors[i] = std::move(target);
   }
   if (options.stop_on_nonfinite) expect_finite_weights(s, order, next->version, strange, tells);

@@ -66,7 +66,7 @@ void leave_out_lost(planner::execution_plan& p, const losses& lost, int processe
 }
 
 int optimizer_copies(const optimizer_options& options) {
-  return options.name == "adamw" ? 2 : options.momentum > 0 ? 1 : 0;
+  return static_cast<int>(make_optimizer(options)->state_names().size());
 }
 
 std::string plan_differences(const planner::plan& p, const std::string& model_description,

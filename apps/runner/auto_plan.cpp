@@ -43,7 +43,9 @@ texts wishes(const app_options& o) {
             {"in flight", o.plan.in_flight},
             {"workers", std::to_string(o.plan.workers)},
             {"optimizer", fmt::format("{} {} {}", run.optimizer.name, run.optimizer.momentum, run.optimizer.nesterov)},
-            {"clipping", run.clip_norm > 0 ? "yes" : "no"},
+            {"clipping", run.clip_norm > 0         ? "yes"
+                         : run.clip_stage_norm > 0 ? "of stages"
+                                                   : "no"},
             {"kernels", run.reference_kernels ? "reference" : "library"},
             {"device", run.device},
             {"loader threads", std::to_string(run.loader_threads)},

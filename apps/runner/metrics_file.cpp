@@ -123,6 +123,7 @@ ordered_json facts_json(const run_facts& f) {
           {"weight_decay", shortest(run.optimizer.weight_decay)},
           {"label_smoothing", shortest(run.label_smoothing)},
           {"clip_norm", run.clip_norm},
+          {"clip_stage_norm", run.clip_stage_norm},
           {"seed", run.seed},
           {"processes", f.processes},
           {"started", time_text(f.started)},

@@ -97,17 +97,26 @@ void declare_training(command_line& line, app_options& o, option_texts& t) {
               "An epoch's last minibatch where it has fewer samples: keep, or drop it");
   line.whole("--epochs", run.epochs, 1, most_epochs, "Times through the data");
   line.whole("--steps", run.steps, 1, most_steps, "Stop after this many minibatches, whatever the epochs [no limit]");
-  line.choice("--optimizer", run.optimizer.name, {"sgd", "adamw"}, "sgd or adamw");
-  line.real("--lr", run.lr.base, 0, unlimited, "Learning rate (adamw: 0.001 unless given)");
+  line.choice("--optimizer", run.optimizer.name, {"sgd", "adam", "adamw", "asgd"}, "sgd, adam, adamw or asgd");
+  line.real("--lr", run.lr.base, 0, unlimited, "Learning rate (adam, adamw: 0.001 unless given)");
   line.text("--lr-schedule", t.lr_schedule, "SPEC",
             "constant, step:every=N,gamma=X, cosine or polynomial:power=X; add warmup=N (minibatches), and to the "
-            "last two final=X (a fraction of --lr)");
+            "last two final=X (a fraction of --lr); gnmt:warmup=N,halvings=N,until=X is MLPerf's of GNMT");
   line.real("--momentum", run.optimizer.momentum, 0, 1, "SGD's momentum");
   line.flag("--nesterov", run.optimizer.nesterov, "Nesterov momentum");
+  line.real("--beta1", run.optimizer.beta1, 0, 1, "adam, adamw: what the mean of the gradients keeps in a step");
+  line.real("--beta2", run.optimizer.beta2, 0, 1, "adam, adamw: what the mean of their squares keeps");
+  line.real("--epsilon", run.optimizer.epsilon, 0, unlimited, "adam, adamw: added to the root of the latter");
+  line.off("--no-bias-correction", run.optimizer.bias_correction,
+           "adam, adamw: the means as they are, though they begin with zero, as BERT's do");
+  line.whole("--asgd-from", run.optimizer.average_from, 0, most_steps,
+             "asgd: minibatches after which weights are averaged for evaluation and --save-weights");
   line.real("--weight-decay", run.optimizer.weight_decay, 0, unlimited, "Weight decay");
   line.off("--no-decay-norm-bias", run.decay_norm_bias, "No weight decay on biases and normalisation");
   line.real("--label-smoothing", run.label_smoothing, 0, 1, "Label smoothing");
   line.real("--clip-norm", run.clip_norm, 0, unlimited, "Clip the global gradient norm; 0: do not");
+  line.real("--clip-stage-norm", run.clip_stage_norm, 0, unlimited,
+            "Clip the norm of each stage's own gradients, in any schedule; 0: do not");
   line.off("--no-replica-lr-scaling", run.replica_lr_scaling, "No learning rate factor R_s / R_0 (pipedream family)");
   line.whole("--seed", run.seed, 0, "Of weights, shuffling, augmentation and dropout");
   line.off("--keep-going-on-nonfinite", run.stop_on_nonfinite,
@@ -141,7 +150,8 @@ void declare_outputs(command_line& line, app_options& o, option_texts& t) {
 void read_choices(app_options& o, const option_texts& t, const command_line& line) {
   o.run.last = t.last_batch == "drop" ? actors::last_batch::drop : actors::last_batch::keep;
   o.run.executor = t.executor == "oracle" ? actors::executor_kind::oracle : actors::executor_kind::actors;
-  const auto base = !line.given("--lr") && o.run.optimizer.name == "adamw" ? 0.001F : o.run.lr.base;
+  const bool is_adam = o.run.optimizer.name.starts_with("adam");
+  const auto base = !line.given("--lr") && is_adam ? 0.001F : o.run.lr.base;
   o.lr_schedule = t.lr_schedule;
   o.run.lr = of_option("--lr-schedule", [&] { return parse_lr_schedule(t.lr_schedule); });
   o.run.lr.base = base;
@@ -246,7 +256,7 @@ void read_plan(app_options& o, const command_line& line) {
   const bool synchronous = planner::resolve_schedule({.name = o.pipeline.schedule}).synchronous;
   if (o.run.clip_norm > 0 && !plan.schedules.empty() && !synchronous)
     throw usage_error("--clip-norm: needs a synchronous schedule, and --plan auto keeps " + o.pipeline.schedule +
-                      "; wanted --schedule 1f1b with --microbatches, or --plan auto:any");
+                      "; wanted --schedule 1f1b with --microbatches, --clip-stage-norm, or --plan auto:any");
 }
 
 std::string config_of(const app_options& o, const command_line& line) {

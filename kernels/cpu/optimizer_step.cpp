@@ -74,8 +74,10 @@ bool sgd(const sgd_args& args, const tensor& weight, const tensor& gradient, ten
   return momentum_step<false>(args, count, w, g, momentum.data<float>(), out);
 }
 
-bool adamw(const adamw_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
-           tensor& second_moment, tensor& next) {
+// Where the decay is decoupled the gradient is not touched: template parameters, so that no bit of AdamW changes.
+template <bool Decoupled>
+bool adam(const adam_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
+          tensor& second_moment, tensor& next) {
   require_alike(weight, gradient);
   require_alike(weight, first_moment);
   require_alike(weight, second_moment);
@@ -85,16 +87,21 @@ bool adamw(const adamw_args& args, const tensor& weight, const tensor& gradient,
   float* m = first_moment.data<float>();
   float* v = second_moment.data<float>();
   float* out = next.data<float>();
-  const auto step = static_cast<double>(args.step);
-  const auto shrink = static_cast<float>(1.0 - static_cast<double>(args.learning_rate) * args.weight_decay);
-  const auto rate = static_cast<float>(args.learning_rate / (1.0 - std::pow(static_cast<double>(args.beta1), step)));
-  const auto root = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(static_cast<double>(args.beta2), step)));
+  // What a moment that began with zero lacks of a mean.
+  const auto correction = [&](float beta) {
+    return args.step > 0 ? 1.0 - std::pow(static_cast<double>(beta), static_cast<double>(args.step)) : 1.0;
+  };
+  const auto shrink =
+      Decoupled ? static_cast<float>(1.0 - static_cast<double>(args.learning_rate) * args.weight_decay) : 1.0F;
+  const auto rate = static_cast<float>(args.learning_rate / correction(args.beta1));
+  const auto root = static_cast<float>(1.0 / std::sqrt(correction(args.beta2)));
+  const float decay = args.weight_decay;
   const float scale = args.gradient_scale, beta1 = args.beta1, beta2 = args.beta2, epsilon = args.epsilon;
   return finite_loop(weight.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
     float strange = 0;
 #pragma omp simd reduction(+ : strange)
     for (std::int64_t i = begin; i < end; ++i) {
-      const float gradient_i = g[i] * scale;
+      const float gradient_i = Decoupled ? g[i] * scale : g[i] * scale + decay * w[i];
       const float first = m[i] + (1.0F - beta1) * (gradient_i - m[i]);
       const float second = beta2 * v[i] + (1.0F - beta2) * gradient_i * gradient_i;
       m[i] = first;
@@ -114,10 +121,22 @@ void onednn_optimizer::sgd_step(const sgd_args& args, const tensor& weight, cons
   strange.data<std::int32_t>()[index] = sgd(args, weight, gradient, momentum, next) ? 0 : 1;
 }
 
-void onednn_optimizer::adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient,
-                                  tensor& first_moment, tensor& second_moment, tensor& next, const tensor& strange,
-                                  std::int64_t index) {
-  strange.data<std::int32_t>()[index] = adamw(args, weight, gradient, first_moment, second_moment, next) ? 0 : 1;
+void onednn_optimizer::adam_step(const adam_args& args, const tensor& weight, const tensor& gradient,
+                                 tensor& first_moment, tensor& second_moment, tensor& next, const tensor& strange,
+                                 std::int64_t index) {
+  const auto step = args.decoupled ? adam<true> : adam<false>;
+  strange.data<std::int32_t>()[index] = step(args, weight, gradient, first_moment, second_moment, next) ? 0 : 1;
+}
+
+void onednn_optimizer::count_into_average(float share, const tensor& x, const tensor& average) {
+  require_alike(x, average);
+  const float* in = x.data<float>();
+  float* mean = average.data<float>();
+  element_loop(x.stored_elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+    const float part = share;
+    for (std::int64_t i = begin; i < end; ++i)
+      mean[i] += part * (in[i] - mean[i]);
+  });
 }
 
 void onednn_optimizer::sum_of_squares(const tensor& x, const tensor& sums, std::int64_t index) {

@@ -52,7 +52,7 @@ public:
     all.merge(states_of(stages, p.net, pool));
     return all;
   }
-  void save(pipeline& p) { save_weights(snapshots(p, pool), p.net, file); }
+  void save(pipeline& p) { save_weights(snapshots(p, pool), p.net, *p.rule, file); }
   std::string load(pipeline& p, bool allow_partial = false) {
     auto given = read_weights(p.net, {file, prefix, allow_partial}, pool);
     load_partial(p, {std::move(given.whole)});

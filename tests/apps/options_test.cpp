@@ -46,6 +46,22 @@ TEST(Options, AdamwHasARateOfItsOwnUnlessOneIsGiven) {
   EXPECT_EQ(parse({"--optimizer", "adamw", "--lr", "0.01"}).run.lr.base, 0.01F);
 }
 
+TEST(Options, OptimizersAreToldWhatTheirPapersSay) {
+  const auto bert = parse({"--optimizer", "adamw", "--beta1", "0.8", "--beta2", "0.98", "--epsilon", "1e-6",
+                           "--no-bias-correction", "--clip-stage-norm", "0.5"});
+  EXPECT_EQ(bert.run.optimizer.beta1, 0.8F);
+  EXPECT_EQ(bert.run.optimizer.beta2, 0.98F);
+  EXPECT_EQ(bert.run.optimizer.epsilon, 1e-6F);
+  EXPECT_FALSE(bert.run.optimizer.bias_correction);
+  EXPECT_EQ(bert.run.clip_stage_norm, 0.5);
+  EXPECT_EQ(parse({"--optimizer", "adam"}).run.lr.base, 0.001F);
+  const auto awd = parse({"--optimizer", "asgd", "--asgd-from", "700"});
+  EXPECT_EQ(awd.run.optimizer.average_from, 700);
+  EXPECT_EQ(awd.run.lr.base, 0.01F);
+  EXPECT_EQ(parse({"--lr-schedule", "gnmt:until=0.5"}).run.lr.until, 0.5F);
+  EXPECT_NO_THROW(parse({"--plan", "auto", "--clip-stage-norm", "1"}));
+}
+
 TEST(Options, TheRateScheduleKeepsTheRateGiven) {
   const auto options = parse({"--lr", "0.5", "--lr-schedule", "step:every=10,gamma=0.5"});
   EXPECT_EQ(options.run.lr.name, "step");

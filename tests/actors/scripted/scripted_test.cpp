@@ -78,6 +78,8 @@ run_setup random_setup(std::mt19937_64& bits) {
   o.eval_batch = 3;
   o.eval_every = 1;
   if (bits() % 4 == 0 && takes_microbatches) o.clip_norm = 0.5;
+  if (bits() % 4 == 0 && o.clip_norm == 0) o.clip_stage_norm = 0.5;
+  if (bits() % 4 == 0) o.optimizer = {.name = "asgd", .average_from = static_cast<std::int64_t>(bits() % 6)};
   return o;
 }
 

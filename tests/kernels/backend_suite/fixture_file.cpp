@@ -111,12 +111,15 @@ optimizer_fixture optimizer_fixture_of(const json& entry) {
   options.beta1 = given.value("beta1", options.beta1);
   options.beta2 = given.value("beta2", options.beta2);
   options.epsilon = given.value("epsilon", options.epsilon);
+  options.bias_correction = given.value("bias_correction", true);
+  options.average_from = given.value("average_from", options.average_from);
   return {.name = entry.at("name"),
           .options = options,
           .learning_rate = entry.at("learning_rate"),
           .start = tensor_of(entry.at("start")),
           .gradients = tensors_of(entry, "gradients"),
-          .weights = tensors_of(entry, "weights")};
+          .weights = tensors_of(entry, "weights"),
+          .in_use = entry.contains("in_use") ? tensors_of(entry, "in_use") : std::vector<host_tensor>{}};
 }
 
 fixture_file read() {

@@ -36,6 +36,7 @@ struct optimizer_fixture {
   host_tensor start;
   std::vector<host_tensor> gradients; ///< one a step; the step scales them by 1/2
   std::vector<host_tensor> weights;   ///< after each step
+  std::vector<host_tensor> in_use;    ///< what is evaluated then; none: the weights
 };
 
 struct fixture_file {

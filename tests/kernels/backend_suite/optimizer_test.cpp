@@ -31,9 +31,16 @@ TEST_F(TwoBackends, OptimizerStepsAgreeWithThePlainLoopsInPlaceAndNot) {
           const tensor w = stored(weight);
           tensor m = stored(first), v = stored(second);
           tensor next = in_place ? w : ops.allocate(dtype::f32, dims, memory_use::weights, format);
-          ops.get<optimizer_ops>().adamw_step({.gradient_scale = 0.5F, .step = 3}, w, stored(gradient), m, v, next,
-                                              one_flag(ops), 0);
+          ops.get<optimizer_ops>().adam_step({.gradient_scale = 0.5F, .step = 3}, w, stored(gradient), m, v, next,
+                                             one_flag(ops), 0);
           results.insert(results.end(), {next, m, v});
+          const tensor w2 = stored(weight), average = stored(first);
+          tensor m2 = stored(first), v2 = stored(second);
+          tensor next2 = in_place ? w2 : ops.allocate(dtype::f32, dims, memory_use::weights, format);
+          ops.get<optimizer_ops>().adam_step({.decoupled = false, .gradient_scale = 0.5F, .step = 0}, w2,
+                                             stored(gradient), m2, v2, next2, one_flag(ops), 0);
+          ops.get<optimizer_ops>().count_into_average(0.25F, next2, average);
+          results.insert(results.end(), {next2, m2, v2, average});
           return results;
         },
         1e-6);

@@ -66,21 +66,25 @@ TEST_P(BackendAgainstPyTorch, SoftmaxCrossEntropyAgrees) {
   }
 }
 
-// The weights of a run; `in_place` lets each step overwrite its own weight.
+// The weights of a run, then what is in use after each step; `in_place` lets each step overwrite its own weight.
 std::vector<host_tensor> optimize(backend& ops, const optimizer_fixture& fixture, bool in_place) {
   const auto optimizer = make_optimizer(fixture.options);
   optimizer_state state;
   tensor weight = to_device(ops, fixture.start, memory_use::weights);
-  std::vector<host_tensor> weights;
+  std::vector<host_tensor> weights, in_use;
   for (const host_tensor& gradient : fixture.gradients) {
     tensor next = in_place ? weight : ops.allocate(dtype::f32, weight.dims(), memory_use::weights);
     optimizer->step(ops, fixture.learning_rate, 0.5F, true, weight, to_device(ops, gradient), state, next,
                     one_flag(ops), 0);
+    if (static_cast<std::int64_t>(weights.size()) >= fixture.options.average_from) optimizer->average(ops, next, state);
     weights.push_back(to_host(ops, next));
+    in_use.push_back(to_host(ops, optimizer->in_use(next, state)));
     weight = next;
   }
-  EXPECT_EQ(state.step, static_cast<std::int64_t>(fixture.gradients.size()));
+  const auto steps = static_cast<std::int64_t>(fixture.gradients.size());
+  EXPECT_EQ(state.step, fixture.in_use.empty() ? steps : steps - fixture.options.average_from);
   EXPECT_EQ(state.tensors.size(), optimizer->state_names().size());
+  weights.insert(weights.end(), in_use.begin(), in_use.end());
   return weights;
 }
 
@@ -89,8 +93,11 @@ TEST_P(BackendAgainstPyTorch, OptimizersAgreeOverSixSteps) {
   for (const optimizer_fixture& fixture : layer_fixtures().optimizers) {
     SCOPED_TRACE(fixture.name);
     on->run([&](backend& ops) {
+      auto wanted = fixture.weights;
+      const auto& in_use = fixture.in_use.empty() ? fixture.weights : fixture.in_use;
+      wanted.insert(wanted.end(), in_use.begin(), in_use.end());
       const auto weights = optimize(ops, fixture, false);
-      expect_close(weights, fixture.weights, tolerance, "weight after step");
+      expect_close(weights, wanted, tolerance, "weight after step");
       expect_same(optimize(ops, fixture, true), weights, "weight in place");
     });
   }

@@ -239,7 +239,8 @@ TEST_P(BackendRules, OptimizersSayWhetherTheNewWeightsAreFinite) {
     const shape dims{40000};
     for (const optimizer_options& options :
          {optimizer_options{.name = "sgd", .momentum = 0}, optimizer_options{.name = "sgd", .momentum = 0.9F},
-          optimizer_options{.name = "sgd", .momentum = 0.9F, .nesterov = true}, optimizer_options{.name = "adamw"}}) {
+          optimizer_options{.name = "sgd", .momentum = 0.9F, .nesterov = true}, optimizer_options{.name = "adamw"},
+          optimizer_options{.name = "adam", .weight_decay = 0.1F}, optimizer_options{.name = "asgd"}}) {
       const auto step = make_optimizer(options);
       const auto outcome = [&](float in_weight, float in_gradient, std::size_t at) {
         host_tensor weight = random_tensor(dims, 32), gradient = random_tensor(dims, 33);

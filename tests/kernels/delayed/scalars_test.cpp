@@ -58,7 +58,7 @@ TEST_F(DelayedScalars, OfUpdatesGoIntoTheElementTheyWereGiven) {
     auto second = ops.allocate_zeroed(dtype::f32, {9}, memory_use::scratch);
     auto& steps = ops.get<optimizer_ops>();
     steps.sgd_step({.learning_rate = INFINITY, .momentum = 0.5F}, w, w, first, w, flags, 2);
-    steps.adamw_step({}, first, first, first, second, first, flags, 1);
+    steps.adam_step({}, first, first, first, second, first, flags, 1);
     steps.sum_of_squares(first, sums, 1);
     return scalars{flags, sums, w, first, second};
   });

@@ -63,6 +63,37 @@ TEST(LrSchedule, FallsAsAPowerOfWhatIsLeft) {
   EXPECT_FLOAT_EQ(learning_rate(schedule("polynomial", 100), 100), 0.0F);
 }
 
+// get_linear_schedule_with_warmup of transformers is the same from the end of the warm-up on; within it this one is a
+// minibatch ahead, so that no minibatch is trained at rate 0.
+TEST(LrSchedule, LinearWithWarmupIsTransformersOneMinibatchAheadInTheWarmup) {
+  const std::int64_t warmup = 10, total = 100;
+  const auto options = schedule("polynomial:power=1,warmup=10", total);
+  const auto theirs = [&](std::int64_t step) {
+    return step < warmup ? static_cast<double>(step) / static_cast<double>(warmup)
+                         : static_cast<double>(total - step) / static_cast<double>(total - warmup);
+  };
+  for (std::int64_t step = 0; step < total; ++step)
+    EXPECT_NEAR(learning_rate(options, step), theirs(step < warmup ? step + 1 : step), 1e-6) << step;
+}
+
+// WarmupMultiStepLR of MLPerf's GNMT: 0.01^(1 - t / 200), then level, then four halvings from two thirds of the run.
+TEST(LrSchedule, GnmtWarmsUpExponentiallyAndHalvesInTheLastThird) {
+  const auto options = schedule("gnmt", 3000, 2);
+  EXPECT_FLOAT_EQ(learning_rate(options, 0), 0.02F);
+  EXPECT_FLOAT_EQ(learning_rate(options, 100), 0.2F);
+  EXPECT_FLOAT_EQ(learning_rate(options, 200), 2.0F);
+  EXPECT_FLOAT_EQ(learning_rate(options, 1997), 2.0F);
+  EXPECT_FLOAT_EQ(learning_rate(options, 1998), 1.0F); // int(0.666 * 3000), then every (3000 - 1998) / 4 = 250
+  EXPECT_FLOAT_EQ(learning_rate(options, 2247), 1.0F);
+  EXPECT_FLOAT_EQ(learning_rate(options, 2248), 0.5F);
+  EXPECT_FLOAT_EQ(learning_rate(options, 2748), 0.125F);
+  EXPECT_FLOAT_EQ(learning_rate(options, 5000), 0.125F);
+  const auto other = schedule("gnmt:warmup=0,halvings=2,until=0.5", 100);
+  EXPECT_FLOAT_EQ(learning_rate(other, 0), 1.0F);
+  EXPECT_FLOAT_EQ(learning_rate(other, 50), 0.5F);
+  EXPECT_FLOAT_EQ(learning_rate(other, 75), 0.25F);
+}
+
 TEST(LrSchedule, MayBeAllWarmup) {
   const auto options = schedule("cosine,warmup=10", 5);
   EXPECT_FLOAT_EQ(learning_rate(options, 4), 0.5F);
@@ -95,8 +126,8 @@ std::string refusal_of(std::string_view text) {
 
 TEST(LrScheduleText, IsRefusedNamingThePartThatIsWrong) {
   EXPECT_EQ(refusal_of("cosin"), "unknown learning-rate schedule 'cosin' (did you mean 'cosine'?); there are constant, "
-                                 "step, cosine, polynomial");
-  EXPECT_EQ(refusal_of(""), "unknown learning-rate schedule ''; there are constant, step, cosine, polynomial");
+                                 "step, cosine, polynomial, gnmt");
+  EXPECT_EQ(refusal_of(""), "unknown learning-rate schedule ''; there are constant, step, cosine, polynomial, gnmt");
   EXPECT_EQ(refusal_of("cosine:warmpu=3"),
             "learning-rate schedule 'cosine' has no setting 'warmpu' (did you mean 'warmup'?); it has warmup, final");
   EXPECT_EQ(refusal_of("constant:gamma=2"), "learning-rate schedule 'constant' has no setting 'gamma'; it has warmup");
@@ -114,12 +145,15 @@ TEST(LrScheduleText, IsRefusedNamingThePartThatIsWrong) {
             "learning-rate schedule: power is '-2', a number of at least 0 is wanted");
   EXPECT_EQ(refusal_of("polynomial:power=nan"),
             "learning-rate schedule: power is 'nan', a number of at least 0 is wanted");
+  EXPECT_EQ(refusal_of("gnmt:until=1.5"),
+            "learning-rate schedule: until is '1.5', a part of the run, 0 to 1, is wanted");
   EXPECT_EQ(refusal_of("step"), "learning-rate schedule 'step' needs every=MINIBATCHES, as in 'step:every=1000'");
 }
 
 TEST(LrSchedule, RefusesAnEndThatIsNotKnown) {
   EXPECT_THROW(learning_rate(schedule("cosine"), 3), usage_error);
   EXPECT_THROW(learning_rate(schedule("polynomial"), 3), usage_error);
+  EXPECT_THROW(learning_rate(schedule("gnmt"), 3), usage_error);
 }
 
 } // namespace

@@ -102,10 +102,47 @@ TEST(AdamW, DecaysApartFromItsCorrectedMoments) {
   expect_close(train(options, false), formula(0), 1e-5, "weight without decay");
 }
 
+TEST(Adam, DecaysThroughTheGradientAndCorrectsItsMomentsUnlessToldNotTo) {
+  std::vector<double> m(12), v(12);
+  const double beta1 = 0.9F, beta2 = 0.999F;
+  for (const bool corrects : {true, false}) {
+    m.assign(12, 0);
+    v.assign(12, 0);
+    const auto expected = expected_of([&](double w, double g, std::size_t i, int step) {
+      g += 0.25 * w;
+      m[i] = beta1 * m[i] + (1 - beta1) * g;
+      v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+      const double first = corrects ? 1 - std::pow(beta1, step) : 1, second = corrects ? 1 - std::pow(beta2, step) : 1;
+      return w - rate / first * m[i] / (std::sqrt(v[i] / second) + 1e-8);
+    });
+    const optimizer_options options{.name = "adam", .weight_decay = 0.25F, .bias_correction = corrects};
+    expect_close(train(options, true), expected, 1e-5, "weight");
+  }
+}
+
+TEST(Asgd, StepsAsSgdWithoutMomentumAndAveragesWhatItIsToldToCount) {
+  expect_same({train({.name = "asgd", .weight_decay = 0.05F}, true)},
+              {train({.name = "sgd", .momentum = 0, .weight_decay = 0.05F}, true)}, "weight");
+  reference_stream()->run([](backend& ops) {
+    const auto optimizer = make_optimizer({.name = "asgd"});
+    optimizer_state state;
+    tensor weight = to_device(ops, {{1}, {8}});
+    std::vector<float> in_use;
+    for (int step = 0; step < 5; ++step) {
+      optimizer->step(ops, 1, 1, true, weight, to_device(ops, {{1}, {1}}), state, weight, one_flag(ops), 0);
+      if (step > 0) optimizer->average(ops, weight, state);
+      in_use.push_back(to_host(ops, optimizer->in_use(weight, state)).values[0]);
+    }
+    EXPECT_EQ(in_use, (std::vector<float>{7, 6, 5, 4.5F, 4})); // of 7, 6, 5, 4, 3: 6 is left out when 5 comes
+    EXPECT_EQ(state.step, 4);
+  });
+}
+
 TEST(OptimizerState, IsNamedForCheckpointsAndZeroedInTheWeightsFormat) {
   EXPECT_TRUE(make_optimizer({.name = "sgd", .momentum = 0})->state_names().empty());
   EXPECT_THAT(make_optimizer({.name = "sgd"})->state_names(), ::testing::ElementsAre("momentum"));
   EXPECT_THAT(make_optimizer({.name = "adamw"})->state_names(), ::testing::ElementsAre("exp_avg", "exp_avg_sq"));
+  EXPECT_THAT(make_optimizer({.name = "asgd"})->state_names(), ::testing::ElementsAre("average"));
 }
 
 TEST(OptimizerState, MayBeGivenOrGrowsAtTheFirstStep) {
@@ -135,8 +172,10 @@ std::string refusal_of(const optimizer_options& options) {
 }
 
 TEST(OptimizerRefusals, NameTheValueAndSuggestTheNearestName) {
-  EXPECT_EQ(refusal_of({.name = "adamx"}), "unknown optimizer 'adamx' (did you mean 'adamw'?); there are sgd, adamw");
-  EXPECT_EQ(refusal_of({.name = "lamb_optimizer"}), "unknown optimizer 'lamb_optimizer'; there are sgd, adamw");
+  EXPECT_EQ(refusal_of({.name = "adamx"}),
+            "unknown optimizer 'adamx' (did you mean 'adam'?); there are sgd, adam, adamw, asgd");
+  EXPECT_EQ(refusal_of({.name = "lamb_optimizer"}),
+            "unknown optimizer 'lamb_optimizer'; there are sgd, adam, adamw, asgd");
   EXPECT_EQ(refusal_of({.momentum = 1}), "optimizer: momentum is 1, at least 0 and less than 1 is wanted");
   EXPECT_EQ(refusal_of({.momentum = std::nanf("")}),
             "optimizer: momentum is nan, at least 0 and less than 1 is wanted");

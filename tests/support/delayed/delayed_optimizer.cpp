@@ -17,13 +17,20 @@ public:
     });
   }
 
-  void adamw_step(const adamw_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
-                  tensor& second_moment, tensor& next, const tensor& strange, std::int64_t index) override {
+  void adam_step(const adam_args& args, const tensor& weight, const tensor& gradient, tensor& first_moment,
+                 tensor& second_moment, tensor& next, const tensor& strange, std::int64_t index) override {
     device_.ask({weight, gradient, first_moment, second_moment, next, strange}, {},
                 [args, index](backend& loops, auto& in) {
-                  loops.get<optimizer_ops>().adamw_step(args, in[0], in[1], in[2], in[3], in[4], in[5], index);
+                  loops.get<optimizer_ops>().adam_step(args, in[0], in[1], in[2], in[3], in[4], in[5], index);
                   return std::vector<tensor>{};
                 });
+  }
+
+  void count_into_average(float share, const tensor& x, const tensor& average) override {
+    device_.ask({x, average}, {}, [share](backend& loops, auto& in) {
+      loops.get<optimizer_ops>().count_into_average(share, in[0], in[1]);
+      return std::vector<tensor>{};
+    });
   }
 
   void sum_of_squares(const tensor& x, const tensor& sums, std::int64_t index) override {
