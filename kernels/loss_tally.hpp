@@ -33,4 +33,29 @@ struct loss_tally {
   }
 };
 
+/// The same for a loss that leaves labels out.
+struct masked_tally {
+  double loss = 0;
+  std::int64_t counted = 0;
+  std::int64_t correct = 0;
+  std::int64_t bad_place = -1;
+  std::int64_t bad_label = 0;
+
+  /// False for a label that is left out, and for one that is no class, of which the first is remembered.
+  bool accepts(const masked_loss_args& args, std::int64_t label, std::int64_t place, std::int64_t classes) {
+    if (label == args.ignored) return false;
+    if (label >= 0 && label < classes) return true;
+    if (bad_place < 0) bad_place = place, bad_label = label;
+    return false;
+  }
+  void write(const tensor& sums) const {
+    double* out = sums.data<double>();
+    out[masked_loss_sums::loss] = loss;
+    out[masked_loss_sums::counted] = static_cast<double>(counted);
+    out[masked_loss_sums::correct] = static_cast<double>(correct);
+    out[masked_loss_sums::bad_place] = static_cast<double>(bad_place);
+    out[masked_loss_sums::bad_label] = static_cast<double>(bad_label);
+  }
+};
+
 } // namespace penstock

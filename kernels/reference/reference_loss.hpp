@@ -14,6 +14,10 @@ public:
   loss_result softmax_cross_entropy(const tensor& logits, const tensor& labels, float label_smoothing) override;
   tensor softmax_cross_entropy_backward(const tensor& probabilities, const tensor& labels, float label_smoothing,
                                         float scale) override;
+  masked_loss_result masked_cross_entropy(const masked_loss_args& args, const tensor& logits,
+                                          const tensor& labels) override;
+  tensor masked_cross_entropy_backward(const masked_loss_args& args, tensor logits, const tensor& labels,
+                                       const tensor& log_sums, float scale) override;
 
 private:
   backend& memory_;
