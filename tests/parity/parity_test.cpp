@@ -27,7 +27,8 @@ struct parity_case {
   const char* model;
   double width;
   float learning_rate;
-  bool reference; // plain loops instead of the device's library
+  bool reference;       // plain loops instead of the device's library
+  float norm_shift = 0; // more than 0: biases of normalisations are drawn from this +- 1
 };
 
 /// splitmix64's word for an element of the stream (seed, name), as in kernels/initialise.hpp; written again here so
@@ -78,10 +79,11 @@ double squared_difference(const std::string& name, const tensor& found, const ex
 /// One network trained on one stream, as a stage would, without actors.
 class trainer {
 public:
-  trainer(std::shared_ptr<const model> network, backend& ops, memory_pool& pool, float learning_rate)
+  trainer(std::shared_ptr<const model> network, backend& ops, memory_pool& pool, float learning_rate, float norm_shift)
       : network_(std::move(network)), range_(network_, 0, static_cast<int>(network_->layers().size())), ops_(ops),
         learning_rate_(learning_rate), optimizer_(make_optimizer({.name = "sgd", .momentum = 0.9F})) {
     const auto weights = initial_weights(*network_, seed, pool);
+    if (norm_shift > 0) shift_norms(weights, norm_shift);
     const auto states = initial_states(*network_, pool);
     const auto formats = range_.parameter_formats(ops_);
     for (std::size_t i = 0; i < range_.parameters().size(); ++i)
@@ -118,6 +120,16 @@ public:
   }
 
 private:
+  static void shift_norms(const named_tensors& weights, float shift) {
+    for (const auto& [name, value] : weights) {
+      if (!name.ends_with(".bn.bias")) continue;
+      const std::span<float> bias(value.data<float>(), static_cast<std::size_t>(value.elements()));
+      initialise(bias, {initializer_kind::uniform, 1}, seed, name);
+      for (float& b : bias)
+        b += shift;
+    }
+  }
+
   named_tensors named(const std::vector<tensor>& tensors) const {
     named_tensors out;
     for (std::size_t i = 0; i < tensors.size(); ++i)
@@ -146,12 +158,13 @@ protected:
     apps::model_options options;
     options.image_size = apps::find_model(GetParam().model).minimum_image_size;
     options.width = GetParam().width;
+    options.dropout = 0;
     network_ = std::make_shared<const model>(apps::find_model(GetParam().model).build(options));
   }
 
   /// Runs ten steps, checking the first step's gradients and every loss on the way, then weights and states.
   void train(backend& ops) {
-    trainer run(network_, ops, *device_->host_memory(), GetParam().learning_rate);
+    trainer run(network_, ops, *device_->host_memory(), GetParam().learning_rate, GetParam().norm_shift);
     auto dims = network_->value(network_->input()).spec.dims;
     dims[0] = batch;
     const auto per_batch = element_count(dims);
@@ -218,7 +231,9 @@ TEST_P(Parity, FixtureCoversEveryParameter) {
 INSTANTIATE_TEST_SUITE_P(
     Models, Parity,
     testing::Values(parity_case{"lenet", 1.0, 0.01F, false}, parity_case{"lenet", 1.0, 0.01F, true},
-                    parity_case{"resnet18", 0.125, 0.001F, false}, parity_case{"resnet18", 0.125, 0.001F, true}),
+                    parity_case{"resnet18", 0.125, 0.001F, false}, parity_case{"resnet18", 0.125, 0.001F, true},
+                    parity_case{"inception_v3", 0.125, 0.0001F, false, 1.5F},
+                    parity_case{"inception_v3", 0.125, 0.0001F, true, 1.5F}),
     [](const auto& test) { return std::string(test.param.model) + (test.param.reference ? "Reference" : "Cpu"); });
 
 } // namespace
