@@ -20,7 +20,8 @@ function(penstock_package_of target out)
   set(packages "DNNL::dnnl=dnnl 2.6" "OpenMP::OpenMP_CXX=OpenMP" "Threads::Threads=Threads" "CAF::core=CAF"
     "nlohmann_json::nlohmann_json=nlohmann_json 3.11" "spdlog::spdlog=spdlog" "fmt::fmt=fmt" "CLI11::CLI11=CLI11 2.1"
     "ZLIB::ZLIB=ZLIB" "toml11::toml11=toml11" "JPEG::JPEG=JPEG" "OpenSSL::Crypto=OpenSSL" "OpenSSL::SSL=OpenSSL"
-    "Boost::headers=Boost 1.74" "ucx::ucp=ucx" "ucx::ucs=ucx" "hwloc::hwloc=Hwloc")
+    "Boost::headers=Boost 1.74" "ucx::ucp=ucx" "ucx::ucs=ucx" "hwloc::hwloc=Hwloc"
+    "utf8proc::utf8proc=Utf8proc" "sentencepiece::sentencepiece=SentencePiece" "sentencepiece::train=SentencePiece")
   list(FILTER packages INCLUDE REGEX "^${target}=")
   if(NOT packages)
     message(FATAL_ERROR "cmake/PenstockInstall.cmake: say in which package ${target} is found")
@@ -84,4 +85,5 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/PenstockConfigVer
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/package/PenstockConfig.cmake ${PROJECT_BINARY_DIR}/package/PenstockConfigVersion.cmake
   ${CMAKE_CURRENT_LIST_DIR}/PenstockPlugin.cmake ${CMAKE_CURRENT_LIST_DIR}/PluginAbi.cmake ${CMAKE_CURRENT_LIST_DIR}/FindCAF.cmake
-  ${CMAKE_CURRENT_LIST_DIR}/FindHwloc.cmake DESTINATION ${package_folder})
+  ${CMAKE_CURRENT_LIST_DIR}/FindHwloc.cmake ${CMAKE_CURRENT_LIST_DIR}/FindSentencePiece.cmake
+  ${CMAKE_CURRENT_LIST_DIR}/FindUtf8proc.cmake DESTINATION ${package_folder})

@@ -14,6 +14,7 @@ int cluster_command(std::span<const std::string> arguments);
 int plan_command(std::span<const std::string> arguments);
 int simulate_command(std::span<const std::string> arguments);
 int schedule_command(std::span<const std::string> arguments);
+int tokenizer_command(std::span<const std::string> arguments);
 int replan_command(std::span<const std::string> arguments);
 int score_command(std::span<const std::string> arguments);
 int launch_command(std::span<const std::string> arguments);

@@ -29,6 +29,7 @@ constexpr const char* help = R"(penstock: pipeline-parallel training with actors
   penstock schedule ...        draw what each stage does when
   penstock launch -np N -- APP ...   run an app as N processes, here or on --hosts
   penstock replan FILE ...     change the plan of a running job
+  penstock tokenizer ...       train a tokenizer, encode and decode text
   penstock trace ...           read a trace: summary, timeline, lifeline, check, diff, merge
   penstock score ...           score text: BLEU, captions, classes, SQuAD answers
   penstock version             the version
@@ -36,8 +37,8 @@ constexpr const char* help = R"(penstock: pipeline-parallel training with actors
 Each has --help; `penstock help trace summary` is the same.
 )";
 
-const std::vector<std::string> commands{"models", "train",  "profile", "cluster", "plan",    "simulate", "schedule",
-                                        "launch", "replan", "trace",   "score",   "version", "help"};
+const std::vector<std::string> commands{"models", "train",  "profile",   "cluster", "plan",  "simulate", "schedule",
+                                        "launch", "replan", "tokenizer", "trace",   "score", "version",  "help"};
 
 bool asks_help(const std::string& word) {
   return word == "--help" || word == "-h";
@@ -113,6 +114,7 @@ int run_command(const std::string& name, std::vector<std::string> arguments) {
   if (name == "launch") return tools::launch_command(arguments);
   if (name == "replan") return tools::replan_command(arguments);
   if (name == "score") return tools::score_command(arguments);
+  if (name == "tokenizer") return tools::tokenizer_command(arguments);
   if (name == "trace") return trace_command(arguments);
   if (name == "version") {
     if (arguments.empty()) return run_command("--version", {});

@@ -232,6 +232,14 @@ void command_line::choice(const std::string& option, std::string& value, const s
   self_->add(option, "NAME", value, help, {nullptr, option, assign, [&value] { return json_text(value); }});
 }
 
+void command_line::positionals(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+  constexpr int most_words = 100'000;
+  auto* added = self_->add(name, "", "", help,
+                           {nullptr, name, [&values](const std::string& v) { values.push_back(v); },
+                            [&values] { return json_text(values); }});
+  added->expected(1, most_words)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(true);
+}
+
 void command_line::texts(const std::string& option, std::vector<std::string>& values, const std::string& placeholder,
                          const std::string& help) {
   auto* added = self_->add(option, placeholder, "", help,

@@ -27,6 +27,8 @@ public:
 
   void group(std::string title); ///< of the options that follow, in --help
   void positional(const std::string& name, std::string& value, const std::string& help);
+  /// One or more words, behind the other positional ones.
+  void positionals(const std::string& name, std::vector<std::string>& values, const std::string& help);
   void footer(const std::string& text); ///< follows the options in --help
 
   void text(const std::string& option, std::string& value, const std::string& placeholder, const std::string& help);

@@ -30,6 +30,8 @@ public:
   std::vector<std::pair<std::string, json_value>> members() const;
 
   std::vector<json_value> items() const; ///< of a list
+  bool is_list() const { return value_->is_array(); }
+  bool is_null() const { return value_->is_null(); }
 
   std::string text() const;
   bool flag() const;

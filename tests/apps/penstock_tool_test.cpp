@@ -50,8 +50,24 @@ std::vector<std::string> words_of(const std::string& text) {
 }
 
 TEST(PenstockTool, EveryCommandAnswersHelp) {
-  std::vector<std::string> all{"models",   "train",  "profile", "cluster", "cluster measure", "plan",    "simulate",
-                               "schedule", "launch", "trace",   "score",   "score bleu",      "version", "train lenet"};
+  std::vector<std::string> all{"models",
+                               "train",
+                               "profile",
+                               "cluster",
+                               "cluster measure",
+                               "plan",
+                               "simulate",
+                               "schedule",
+                               "launch",
+                               "trace",
+                               "score",
+                               "score bleu",
+                               "version",
+                               "train lenet",
+                               "tokenizer",
+                               "tokenizer train",
+                               "tokenizer encode",
+                               "tokenizer decode"};
   for (const char* command : {"summary", "timeline", "lifeline", "check", "diff", "merge"})
     all.push_back(std::string("trace ") + command);
   for (const auto& command : all) {
