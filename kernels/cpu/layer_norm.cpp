@@ -1,5 +1,6 @@
 // Layer normalisation of rows: loops for the widest vectors of the machine that sum in double.
 #include "kernels/check.hpp"
+#include "kernels/cpu/column_sums.hpp"
 #include "kernels/cpu/lanes.hpp"
 #include "kernels/cpu/onednn_normalisation.hpp"
 #include "kernels/cpu/vector_loop.hpp"
@@ -15,9 +16,6 @@ constexpr std::int64_t serial_below = 1 << 14; // elements that are not worth a 
 std::int64_t rows_below(std::int64_t length) {
   return std::max<std::int64_t>(2, serial_below / length);
 }
-
-constexpr std::int64_t column_width = 64;  // columns at once: their sums stay in registers and the first cache
-constexpr std::int64_t rows_together = 32; // whose parameter gradients are summed in f32; those sums in double
 
 // The backward of one row: into `out` the gradient of x, and its part of the parameters' into two sums; any may be
 // null. `out` may be `dy`.
@@ -136,25 +134,8 @@ layer_gradients onednn_normalisation::layer_norm_backward(const tensor& x, const
   if (!want_dw) return result;
   result.weight = context_.allocate(dtype::f32, weight.dims(), memory_use::gradients);
   if (has_bias) result.bias = context_.allocate(dtype::f32, weight.dims(), memory_use::gradients);
-  float *dw = result.weight.data<float>(), *db = has_bias ? result.bias.data<float>() : nullptr;
-  vector_loop(length, column_width, serial_below, [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
-    for (std::int64_t first = begin; first < end; first += column_width) {
-      const std::int64_t count = std::min(column_width, end - first);
-      double scale_sum[column_width] = {}, shift_sum[column_width] = {};
-      for (std::int64_t group = 0; group < groups; ++group) {
-        const float *a = partial + group * 2 * length + first, *b = a + length;
-#pragma omp simd
-        for (std::int64_t c = 0; c < count; ++c) {
-          scale_sum[c] += static_cast<double>(a[c]);
-          shift_sum[c] += static_cast<double>(b[c]);
-        }
-      }
-      for (std::int64_t c = 0; c < count; ++c) {
-        dw[first + c] = static_cast<float>(scale_sum[c]);
-        if (db != nullptr) db[first + c] = static_cast<float>(shift_sum[c]);
-      }
-    }
-  });
+  sum_groups(partial, groups, 2 * length, length, result.weight.data<float>());
+  if (has_bias) sum_groups(partial + length, groups, 2 * length, length, result.bias.data<float>());
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Fully connected layers: y = x W^T + b on plain (N, features) tensors.
+// Fully connected layers: y = x W^T + b on plain (N, features) tensors. Those of more axes are in linear_rows.cpp.
 #include "kernels/check.hpp"
 #include "kernels/cpu/onednn_linear.hpp"
 #include "kernels/cpu/relu.hpp"
@@ -32,6 +32,7 @@ std::string name_of(const shape& x, const shape& weight) {
 } // namespace
 
 format_ptr onednn_linear::linear_weight_format(const shape& x, const shape& weight) {
+  if (x.size() != 2) return nullptr;
   const shape nominal{8, x.at(1)}; // parameters have one format, whatever the batch
   const auto key = shape_key::of(nominal, weight);
   const auto make = [&] {
@@ -74,6 +75,10 @@ std::shared_ptr<onednn_linear::forward_entry> onednn_linear::make_forward(const 
 }
 
 tensor onednn_linear::linear_forward(const tensor& x, const tensor& weight, const tensor& bias, bool relu) {
+  if (x.rank() != 2) {
+    tensor y = rows_forward(x, weight, bias);
+    return relu ? relu_forward(context_, std::move(y)) : y;
+  }
   const bool has_bias = static_cast<bool>(bias);
   const shape y_dims{x.dim(0), weight.dim(0)};
   const auto key = shape_key::of(x.dims(), weight.dims(), has_bias, hash_of(weight.format()));
@@ -144,6 +149,7 @@ std::shared_ptr<onednn_linear::backward_entry> onednn_linear::make_backward(cons
 layer_gradients onednn_linear::linear_backward(const tensor& x, const tensor& weight, bool has_bias, const tensor& y,
                                                bool relu, tensor dy, bool want_dx, bool want_dw) {
   if (relu) dy = relu_backward(context_, y, std::move(dy));
+  if (x.rank() != 2) return rows_backward(x, weight, has_bias, dy, want_dx, want_dw);
   const auto key = shape_key::of(x.dims(), weight.dims(), has_bias, hash_of(weight.format()));
   const auto entry = backwards_.find_or_make(key, [&] { return make_backward(x, weight, has_bias); });
   const tensor gradient = context_.in_format(dy, nullptr);

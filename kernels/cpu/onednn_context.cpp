@@ -43,6 +43,16 @@ dnnl::primitive_attr onednn_context::with_relu(bool relu) {
   return attributes;
 }
 
+void onednn_context::multiply(const product& p) {
+  require_address_space(0, "the compute library");
+  const auto start = std::chrono::steady_clock::now();
+  const auto status = dnnl::sgemm(p.a_transposed ? 'T' : 'N', p.b_transposed ? 'T' : 'N', p.rows, p.columns, p.depth,
+                                  1.0F, p.a, p.a_transposed ? p.rows : p.depth, p.b,
+                                  p.b_transposed ? p.depth : p.columns, p.add ? 1.0F : 0.0F, p.c, p.columns);
+  dnnl::error::wrap_c_api(static_cast<dnnl_status_t>(status), "could not multiply matrices");
+  seconds_in_library_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 void onednn_context::execute(bound_primitive& primitive, std::initializer_list<bound_primitive::operand> operands) {
   if (primitive.scratchpad_bytes() > scratchpad_.size() || !scratchpad_) {
     scratchpad_ = buffer(); // before the larger one is taken

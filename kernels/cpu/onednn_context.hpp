@@ -44,6 +44,17 @@ public:
   /// What every primitive is described with.
   static dnnl::primitive_attr user_scratchpad();
   static dnnl::primitive_attr with_relu(bool relu);
+  /// c (rows x columns) = a b, or += a b, of packed matrices, either of which may be given transposed.
+  struct product {
+    std::int64_t rows, columns, depth;
+    const float* a;
+    bool a_transposed;
+    const float* b;
+    bool b_transposed;
+    float* c;
+    bool add;
+  };
+  void multiply(const product& p);
   void execute(bound_primitive& primitive, std::initializer_list<bound_primitive::operand> operands);
 
 private:

@@ -16,6 +16,10 @@ public:
                                   tensor dy, bool want_dx, bool want_dw) override;
 
 private:
+  tensor rows_forward(const tensor& x, const tensor& weight, const tensor& bias);
+  layer_gradients rows_backward(const tensor& x, const tensor& weight, bool has_bias, const tensor& dy, bool want_dx,
+                                bool want_dw);
+
   struct weight_format_entry {
     format_ptr format;
   };

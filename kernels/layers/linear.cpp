@@ -48,9 +48,7 @@ public:
   }
 
   format_ptr parameter_format(backend& ops, std::size_t parameter, std::span<const tensor_spec> inputs) const override {
-    return parameter == 0
-               ? ops.get<linear_ops>().linear_weight_format({inputs[0].dims[0], options_.in_features}, weight_dims())
-               : nullptr;
+    return parameter == 0 ? ops.get<linear_ops>().linear_weight_format(inputs[0].dims, weight_dims()) : nullptr;
   }
 
   layer_ptr try_fuse(const layer& next) const override {
@@ -62,7 +60,7 @@ public:
   forward_result forward(run_context& context, std::span<tensor> inputs,
                          std::span<const tensor> weights) const override {
     const shape dims = with_last(inputs[0].dims(), options_.out_features);
-    tensor x = as_rows(context.ops, std::move(inputs[0]));
+    tensor x = unblocked(context.ops, std::move(inputs[0]));
     tensor y = context.ops.get<linear_ops>().linear_forward(x, weights[0], options_.bias ? weights[1] : tensor{},
                                                             behind_.relu);
     const bool training = context.mode == phase::training;
@@ -121,9 +119,16 @@ public:
 private:
   shape weight_dims() const { return {options_.out_features, options_.in_features}; }
 
+  // Plain, which four axes are not on every device: those become three.
+  static tensor unblocked(backend& ops, tensor x) {
+    if (x.rank() != 4) return x;
+    const shape d = x.dims();
+    return ops.to_plain(x, memory_use::activations).reshaped({d[0], d[1] * d[2], d[3]});
+  }
+
   // The gradient of the product, of that of what comes behind it.
   tensor before_activation(run_context& context, tensor dy, std::span<const tensor> saved) const {
-    dy = as_rows(context.ops, std::move(dy));
+    dy = unblocked(context.ops, std::move(dy));
     if (behind_.relu) return context.ops.get<elementwise_ops>().relu_backward(saved[1], std::move(dy));
     if (behind_.smooth)
       return context.ops.get<activation_ops>().activate_backward(*behind_.smooth, saved[1], std::move(dy));

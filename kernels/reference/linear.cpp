@@ -10,8 +10,10 @@ format_ptr reference_linear::linear_weight_format(const shape&, const shape&) {
 }
 
 tensor reference_linear::linear_forward(const tensor& x, const tensor& weight, const tensor& bias, bool relu) {
-  const std::int64_t samples = x.dim(0), inputs = x.dim(1), outputs = weight.dim(0);
-  tensor y = memory_.allocate_activation({samples, outputs});
+  const std::int64_t inputs = weight.dim(1), outputs = weight.dim(0), samples = x.elements() / inputs;
+  shape dims = x.dims();
+  dims.back() = outputs;
+  tensor y = memory_.allocate_activation(dims);
   const float* from = x.data<float>();
   const float* w = weight.data<float>();
   for (std::int64_t n = 0; n < samples; ++n)
@@ -28,7 +30,7 @@ tensor reference_linear::linear_forward(const tensor& x, const tensor& weight, c
 layer_gradients reference_linear::linear_backward(const tensor& x, const tensor& weight, bool has_bias, const tensor& y,
                                                   bool relu, tensor dy, bool want_dx, bool want_dw) {
   if (relu) dy = relu_backward(memory_, y, std::move(dy));
-  const std::int64_t samples = x.dim(0), inputs = x.dim(1), outputs = weight.dim(0);
+  const std::int64_t inputs = weight.dim(1), outputs = weight.dim(0), samples = x.elements() / inputs;
   const float* from = x.data<float>();
   const float* w = weight.data<float>();
   const float* g = dy.data<float>();

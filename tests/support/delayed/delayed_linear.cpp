@@ -12,7 +12,9 @@ public:
   format_ptr linear_weight_format(const shape&, const shape&) override { return nullptr; }
 
   tensor linear_forward(const tensor& x, const tensor& weight, const tensor& bias, bool relu) override {
-    tensor y = device_.allocate_activation({x.dim(0), weight.dim(0)});
+    shape dims = x.dims();
+    dims.back() = weight.dim(0);
+    tensor y = device_.allocate_activation(dims);
     device_.ask({x, weight, bias}, {y}, [relu](backend& loops, auto& in) {
       return std::vector{loops.get<linear_ops>().linear_forward(in[0], in[1], in[2], relu)};
     });
