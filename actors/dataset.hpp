@@ -2,28 +2,71 @@
 #pragma once
 
 #include "kernels/layer.hpp"
+#include "kernels/microbatch_info.hpp"
+
+#include <memory>
 
 namespace penstock::actors {
 
-/// Says how sample `index` is augmented in an epoch, independent of threads and partition.
-struct sample_key {
+/// What becomes of the samples that fill no minibatch at the end of an epoch.
+enum class last_batch : std::uint8_t { keep, drop };
+
+/// How a run divides a data set into minibatches.
+struct batching {
+  std::int64_t batch = 1; ///< samples of a minibatch
+  last_batch last = last_batch::keep;
   std::uint64_t seed = 0;
-  std::int64_t epoch = 0;
-  std::int64_t index = 0;
+  bool training = true; ///< shuffled and augmented, as the data set has it
 };
 
-/// A fixed list of samples. Thread safe: `load` is called from several loader threads at once.
+/// One of the inputs that a data set offers, by the model's name for it.
+struct data_input {
+  std::string name;
+  tensor_spec spec;                      ///< of one sample, without the batch extent; nominal where extents vary
+  std::vector<std::string> extents = {}; ///< by axis: the name of the model's extent that it is; "" or none: fixed
+  std::int64_t below = 0;                ///< integers lie in [0, below); 0: not said
+};
+
+/// What is known of a minibatch before any of it is loaded. A pure function of the run's definition.
+struct minibatch_facts {
+  std::int64_t epoch = 0;
+  std::int64_t samples = 0;
+  std::array<double, most_counts> counts{};         ///< by dataset::counts()
+  std::array<std::int64_t, most_extents> extents{}; ///< by dataset::extents()
+};
+
+/// Shape of that input for so many samples of a minibatch; `names`: dataset::extents().
+shape dims_of(const data_input& input, const std::vector<std::string>& names, const minibatch_facts& of,
+              std::int64_t samples);
+
+/// The minibatches of a data set, by global id, which counts on through the epochs. Thread safe.
+class minibatch_list {
+public:
+  virtual ~minibatch_list() = default;
+  /// Minibatches of each epoch.
+  virtual std::int64_t per_epoch() const = 0;
+  virtual minibatch_facts facts(std::int64_t minibatch) const = 0;
+  /// Fills plain tensors [samples, ...], one for each of dataset::inputs(), with the samples of the minibatch from
+  /// `first` on. Throws penstock::error that names the place.
+  virtual void load(std::int64_t minibatch, std::int64_t first, std::span<tensor> into) const = 0;
+  /// The fewest samples that a minibatch has.
+  virtual std::int64_t least_samples() const = 0;
+};
+using minibatches_ptr = std::shared_ptr<const minibatch_list>;
+
+/// Thread safe.
 class dataset {
 public:
   virtual ~dataset() = default;
-  virtual std::int64_t size() const = 0;
-  virtual tensor_spec input() const = 0; ///< one sample, without the batch extent
-  virtual std::int64_t classes() const = 0;
-  virtual bool shuffled() const { return true; } ///< false: file order (`tensors:`)
-  /// Writes one sample, row-major, and returns its label in [0, classes). Augments by `key` only when `training`.
-  /// Throws penstock::error naming the file.
-  virtual std::int64_t load(const sample_key& key, bool training, float* input) const = 0;
+  virtual std::int64_t size() const = 0;       ///< samples of an epoch
   virtual std::string description() const = 0; ///< one line for the log
+  virtual std::vector<data_input> inputs() const = 0;
+  /// What it counts in a minibatch: "samples" first.
+  virtual std::vector<std::string> counts() const { return {"samples"}; }
+  /// Extents that vary, by the model's names.
+  virtual std::vector<std::string> extents() const { return {}; }
+  /// The data set outlives them. Throws usage_error for a batching that gives no minibatch.
+  virtual minibatches_ptr minibatches(const batching& how) const = 0;
 };
 
 /// Order of the samples in an epoch: a permutation that derives from (seed, epoch) alone; the identity when not

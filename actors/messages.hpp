@@ -7,7 +7,7 @@
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::activation_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::gradient_msg)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::labels_msg)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::inputs_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::loss_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::credit_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::norm_msg)

@@ -55,4 +55,11 @@ struct run_options {
   std::filesystem::path trace;
 };
 
+inline batching training_batches(const run_options& o) {
+  return {.batch = o.batch, .last = o.last, .seed = o.seed, .training = true};
+}
+inline batching evaluation_batches(const run_options& o, std::int64_t batch) {
+  return {.batch = batch, .last = last_batch::keep, .seed = o.seed, .training = false};
+}
+
 } // namespace penstock::actors

@@ -13,6 +13,7 @@
 #include "actors/run/resolved_run.hpp"
 #include "actors/run/step_log.hpp"
 #include "actors/run/summarise.hpp"
+#include "actors/stage/places.hpp"
 #include "kernels/check.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/little_memory.hpp"
@@ -116,13 +117,14 @@ private:
 training_run::training_run(resolved_run plan, const run_inputs& inputs, run_observer& observer, run_control& control,
                            checkpoint_lock* lock)
     : plan_(std::move(plan)), inputs_(inputs), observer_(observer, plan_.rank != 0), control_(control),
-      summary_(describe(plan_, *inputs.net)),
-      steps_(observer_, plan_.options.lr, plan_.plan->microbatches, plan_.drains.per_epoch, plan_.drains.total),
+      summary_(describe(plan_, *inputs.net)), steps_(inputs.net, observer_, plan_.options.lr, plan_.plan->microbatches,
+                                                     plan_.drains.per_epoch, plan_.drains.total),
       agenda_(inputs.changes) {
   control_.part = run_part::nothing_to_lose;
   control_.has_folder = !plan_.options.checkpoint.empty() && !plan_.options.eval_only;
   doing("building the weights", run_part::nothing_to_lose);
   now_ = std::make_unique<plan_epoch>(plan_, inputs_, observer_, control_, steps_);
+  steps_.set_tellers(metrics_tellers(now_->built()));
   if (inputs.ranks == nullptr) give_up_if_asked(control_); // ranks of a job leave together, begin_training()
   if (inputs.ranks != nullptr) {
     transfers_ = std::make_shared<bundle_transfers>(*inputs.ranks);
@@ -299,6 +301,7 @@ void training_run::change_plan() {
                                     .first_evaluation = -1 - now_->evaluations(),
                                     .plan = *plan_.plan});
   steps_.set_microbatches(plan_.plan->microbatches);
+  steps_.set_tellers(metrics_tellers(now_->built()));
   agenda_.answer("");
   observer_.on_note("the plan changed" + after + ": " + describe_stages(*plan_.plan) + ", " + plan_.plan->schedule);
 }
@@ -323,15 +326,16 @@ void training_run::evaluate() {
     return;
   }
   eval_event event;
-  event.metrics = *metrics;
+  event.found = {metrics->samples, mean_loss(*inputs_.net, *metrics, phase::evaluation),
+                 shown_values(*inputs_.net, *metrics, phase::evaluation), *metrics};
   summary_.evaluation_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   summary_.evaluated_after = done_;
   event.epoch = done_ / plan_.drains.per_epoch;
   event.step = done_;
-  summary_.evaluation = event.metrics;
+  summary_.evaluation = event.found;
   evaluated_at_ = done_;
-  if (plan_.options.stop_on_nonfinite && !std::isfinite(event.metrics.loss_sum))
-    throw error("[evaluation] the loss is not finite (" + std::to_string(event.metrics.loss_sum) + ") after " +
+  if (plan_.options.stop_on_nonfinite && !std::isfinite(event.found.loss))
+    throw error("[evaluation] the loss is not finite (" + std::to_string(event.found.loss) + ") after " +
                 std::to_string(done_) + " steps");
   observer_.on_eval(event);
 }

@@ -6,8 +6,10 @@
 #include "actors/run/plan_change.hpp"
 #include "actors/run_control.hpp"
 #include "actors/run_options.hpp"
-#include "kernels/loss.hpp"
+#include "kernels/loss_metrics.hpp"
 #include "kernels/model.hpp"
+#include "kernels/model_metrics.hpp"
+#include "kernels/safetensors.hpp"
 #include "planner/plan/execution_plan.hpp"
 
 #include <functional>
@@ -19,16 +21,32 @@ struct step_event {
   std::int64_t step = 0;  ///< 1 for the run's first minibatch
   std::int64_t epoch = 0; ///< 0-based
   std::int64_t total_steps = 0;
-  double loss = 0;     ///< mean over the minibatch
-  double accuracy = 0; ///< top-1 of the minibatch
+  double loss = 0;                ///< mean over the minibatch
+  std::vector<shown_value> shown; ///< what the model says of itself: accuracy, perplexity
   float learning_rate = 0;
-  double samples_per_s = 0; ///< over the last few seconds
+  double samples_per_s = 0;       ///< over the last few seconds
+  std::vector<shown_value> rates; ///< a second, of what else the model's losses are divided by: tokens
+};
+
+/// Of a whole data set.
+struct evaluation {
+  std::int64_t samples = 0;
+  double loss = 0; ///< mean
+  std::vector<shown_value> shown;
+  loss_metrics metrics; ///< sums, by the model's names
 };
 
 struct eval_event {
   std::int64_t epoch = 0; ///< epochs done
   std::int64_t step = 0;
-  loss_metrics metrics;
+  evaluation found;
+};
+
+/// What the model's results are for one batch of an evaluation, plain and in the host's memory. Batches come in any
+/// order.
+struct batch_results {
+  std::int64_t batch = 0;
+  named_tensors tensors;
 };
 
 enum class run_end : std::uint8_t { finished, interrupted };
@@ -62,8 +80,8 @@ struct run_summary {
   std::vector<std::string> changes; ///< what a resumed run does otherwise than the checkpoint's: "--lr 0.1 -> 0.05"
   std::string instruction_set;      ///< what makes bits repeatable, with the plan's threads and the library's version
   std::string compute_library;
-  std::optional<loss_metrics> evaluation; ///< the last one that was complete
-  std::int64_t evaluated_after = 0;       ///< steps
+  std::optional<actors::evaluation> evaluation; ///< the last one that was complete
+  std::int64_t evaluated_after = 0;             ///< steps
   double evaluation_seconds = 0;
   std::int64_t trace_dropped = 0;
   std::string trace_failure; ///< why the trace file is not whole; empty when it is
@@ -76,6 +94,7 @@ public:
   virtual void on_start(const run_summary& plan, std::int64_t total_steps) { (void)plan, (void)total_steps; }
   virtual void on_step(const step_event&) {}
   virtual void on_eval(const eval_event&) {}
+  virtual void on_results(const batch_results&) {}
   virtual void on_checkpoint(const std::filesystem::path&, std::int64_t step) { (void)step; }
   virtual void on_note(const std::string& line) { (void)line; } ///< one line for the log
   virtual void on_progress(const part_progress&) {}             ///< when a long part begins, and as it goes on

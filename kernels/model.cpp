@@ -1,10 +1,10 @@
-// Building and asking a model graph.
+// Asking a model graph.
 #include "kernels/model.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/shapes_by_extent.hpp"
 
 #include <algorithm>
-#include <set>
 
 namespace penstock {
 
@@ -16,6 +16,12 @@ tensor_spec with_batch(tensor_spec spec, std::int64_t batch) {
 }
 
 } // namespace
+
+tensor_spec model::spec(value_id id, const microbatch_info& of) const {
+  if (!shapes_) return with_batch(value(id).spec, of.samples);
+  const auto specs = shapes_->of(*this, of.extents);
+  return with_batch(specs->at(static_cast<std::size_t>(id)), of.samples);
+}
 
 std::vector<tensor_spec> model::input_specs(int layer, std::int64_t batch) const {
   std::vector<tensor_spec> specs;
@@ -49,15 +55,36 @@ std::int64_t model::parameter_count() const {
 }
 
 std::vector<value_id> model::crossing(int cut) const {
-  const int last = static_cast<int>(layers_.size());
+  const int end = static_cast<int>(layers_.size());
   std::vector<value_id> ids;
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const auto& v = values_[i];
-    const bool is_output = static_cast<value_id>(i) == output_;
+    const auto id = static_cast<value_id>(i);
+    if (v.producer < 0 || v.producer >= cut) continue;
+    const bool is_result = cut <= end && std::find(results_.begin(), results_.end(), id) != results_.end();
     const bool read_later = std::any_of(v.consumers.begin(), v.consumers.end(), [&](int c) { return c >= cut; });
-    if (v.producer < cut && (read_later || (is_output && cut <= last))) ids.push_back(static_cast<value_id>(i));
+    const bool judged_later = std::any_of(v.losses.begin(), v.losses.end(),
+                                          [&](int l) { return losses_[static_cast<std::size_t>(l)].after >= cut; });
+    if (is_result || read_later || judged_later) ids.push_back(id);
   }
   return ids;
+}
+
+std::vector<value_id> model::fed(int first, int last) const {
+  const auto within = [&](int layer) { return first <= layer && layer < last; };
+  std::vector<value_id> ids;
+  for (const auto& input : inputs_) {
+    const auto& v = value(input.value);
+    const bool is_read = std::any_of(v.consumers.begin(), v.consumers.end(), within);
+    const bool is_judged = std::any_of(v.losses.begin(), v.losses.end(),
+                                       [&](int l) { return within(losses_[static_cast<std::size_t>(l)].after); });
+    if (is_read || is_judged) ids.push_back(input.value);
+  }
+  return ids;
+}
+
+bool model::counts_anything(const microbatch_info& of) const {
+  return std::any_of(losses_.begin(), losses_.end(), [&](const model_loss& l) { return of.counts[l.count] > 0; });
 }
 
 model::sample_need model::least_training_samples() const {
@@ -70,68 +97,16 @@ model::sample_need model::least_training_samples() const {
   return most;
 }
 
-model_builder::model_builder(std::string name, shape input) {
-  model_.name_ = std::move(name);
-  input.insert(input.begin(), 1);
-  model_.values_.push_back({"input", {dtype::f32, std::move(input)}, -1, {}});
-  model_.input_ = value_id{0};
-}
-
-value_id model_builder::add(std::string name, layer_ptr op, std::vector<value_id> inputs) {
-  const auto outputs = add_multi(std::move(name), std::move(op), std::move(inputs));
-  check(outputs.size() == 1, "add() is for layers with one output");
-  return outputs.front();
-}
-
-std::vector<value_id> model_builder::add_multi(std::string name, layer_ptr op, std::vector<value_id> inputs) {
-  const auto refuse_taken = [&](const std::string& wanted) {
-    const auto of_layer = [&](const model_layer& l) { return l.name == wanted; };
-    const auto of_value = [&](const model_value& v) { return v.name == wanted; };
-    if (std::any_of(model_.layers_.begin(), model_.layers_.end(), of_layer) ||
-        std::any_of(model_.values_.begin(), model_.values_.end(), of_value))
-      throw usage_error(model_.name_ + ": two layers are named '" + wanted + "'; names must be unique");
-  };
-  refuse_taken(name);
-  const int index = static_cast<int>(model_.layers_.size());
-  std::vector<tensor_spec> specs;
-  for (const auto id : inputs)
-    specs.push_back(spec(id));
-  std::vector<tensor_spec> produced;
-  try {
-    produced = op->infer(specs);
-  } catch (const usage_error& e) {
-    throw usage_error(model_.name_ + ": " + name + ": " + e.what());
-  }
-  const auto output_name = [&](std::size_t i) { return produced.size() == 1 ? name : name + "." + std::to_string(i); };
-  for (std::size_t i = 0; i < produced.size(); ++i)
-    refuse_taken(output_name(i)); // messages go by these names
-  for (const auto id : inputs)
-    model_.values_.at(static_cast<std::size_t>(id)).consumers.push_back(index);
-  std::vector<value_id> outputs;
-  for (std::size_t i = 0; i < produced.size(); ++i) {
-    outputs.push_back(static_cast<value_id>(model_.values_.size()));
-    model_.values_.push_back({output_name(i), produced[i], index, {}});
-  }
-  model_.layers_.push_back({std::move(name), std::move(op), std::move(inputs), outputs});
-  return outputs;
-}
-
-model model_builder::build(value_id output) {
-  const auto& out = model_.value(output);
-  if (out.spec.dims.size() != 2)
-    throw usage_error(model_.name_ + ": the output " + out.name + " has shape " + to_string(out.spec.dims) +
-                      "; a classifier's output is [N, classes]");
-  std::set<std::string> names;
-  for (int i = 0; i < static_cast<int>(model_.layers_.size()); ++i) {
-    for (const auto& p : model_.parameters(i))
-      if (!names.insert(p.name).second) throw usage_error(model_.name_ + ": two parameters are named '" + p.name + "'");
-    for (const auto& s : model_.states(i)) // they lie beside the parameters in one file
-      if (!names.insert(s.name).second)
-        throw usage_error(model_.name_ + ": two parameters or states are named '" + s.name + "'");
-  }
-  model_.output_ = output;
-  model_.classes_ = out.spec.dims[1];
-  return std::move(model_);
+model model::smoothed(float label_smoothing) const {
+  auto copy = *this;
+  bool any = false;
+  for (auto& l : copy.losses_)
+    if (auto op = l.op->smoothed(label_smoothing)) {
+      l.op = std::move(op);
+      any = true;
+    }
+  if (!any) throw usage_error("label smoothing: no loss of " + name_ + " has labels to smooth");
+  return copy;
 }
 
 } // namespace penstock

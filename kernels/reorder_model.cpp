@@ -2,6 +2,7 @@
 #include "kernels/reorder_model.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/model_builder.hpp"
 #include "kernels/text.hpp"
 
 #include <algorithm>
@@ -27,10 +28,8 @@ model reordered(const model& m, const std::vector<std::string>& order) {
   if (order.size() != m.layers().size())
     throw usage_error("layer order: found " + std::to_string(order.size()) + " layers, wanted the " +
                       std::to_string(m.layers().size()) + " of " + m.name());
-  const auto& input = m.value(m.input()).spec.dims;
-  model_builder builder(m.name(), {input.begin() + 1, input.end()});
-  std::vector<std::optional<value_id>> made(m.values().size());
-  made[static_cast<std::size_t>(m.input())] = builder.input();
+  std::vector<std::optional<value_id>> made;
+  auto builder = model_builder::like(m, made);
   for (const auto& name : order) {
     const auto& layer = find_layer(m, name);
     std::vector<value_id> inputs;
@@ -45,7 +44,7 @@ model reordered(const model& m, const std::vector<std::string>& order) {
     for (std::size_t i = 0; i < outputs.size(); ++i)
       made[static_cast<std::size_t>(layer.outputs[i])] = outputs[i];
   }
-  return builder.build(*made[static_cast<std::size_t>(m.output())]);
+  return builder.build_like(m, made);
 }
 
 } // namespace penstock

@@ -57,6 +57,10 @@ segment::segment(std::shared_ptr<const model> m, int first, int last)
   check(0 <= first && first < last && last <= count, "segment outside its model");
   inputs_ = model_->crossing(first_);
   outputs_ = model_->crossing(last_);
+  fed_ = model_->fed(first_, last_);
+  for (std::size_t i = 0; i < model_->losses().size(); ++i)
+    if (const int after = model_->losses()[i].after; first_ <= after && after < last_)
+      losses_.push_back(static_cast<int>(i));
   wants_gradient_.resize(model_->values().size(), false);
   for (int l = 0; l < count; ++l) {
     const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
@@ -108,7 +112,9 @@ void segment::fuse() {
 // The layer of this range that alone reads what that one makes, and is nothing but a function of it; -1: none.
 int segment::only_reader(int layer) const {
   const auto& outputs = model_->layers()[static_cast<std::size_t>(layer)].outputs;
-  if (outputs.size() != 1 || outputs.front() == model_->output()) return -1;
+  if (outputs.size() != 1 || !model_->value(outputs.front()).losses.empty()) return -1;
+  const auto& results = model_->results();
+  if (std::find(results.begin(), results.end(), outputs.front()) != results.end()) return -1;
   const auto& readers = model_->value(outputs.front()).consumers;
   if (readers.size() != 1 || readers.front() >= last_) return -1;
   const auto& reader = call_of(readers.front());
@@ -139,6 +145,9 @@ std::vector<int> segment::uses() const {
   }
   for (const auto id : outputs_)
     ++left[index_of(id)];
+  for (const int l : losses_)
+    for (const auto id : model_->losses()[static_cast<std::size_t>(l)].inputs)
+      ++left[index_of(id)];
   return left;
 }
 
@@ -156,34 +165,52 @@ run_context segment::context_for(backend& ops, const segment_call& call, int lay
                      .tells = call.tells};
 }
 
-std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std::vector<tensor> inputs,
+std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std::vector<tensor> arguments,
                                      std::span<const tensor> weights, std::span<tensor> states,
-                                     segment_activations* keep) const {
-  check(inputs.size() == inputs_.size() && weights.size() == parameters_.size() && states.size() == states_.size(),
+                                     segment_activations* keep, segment_losses* losses) const {
+  check(arguments.size() == inputs_.size() + fed_.size() && weights.size() == parameters_.size() &&
+            states.size() == states_.size(),
         "segment::forward with another number of tensors");
   std::vector<tensor> values(model_->values().size());
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    values[index_of(inputs_[i])] = std::move(inputs[i]);
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    values[index_of(i < inputs_.size() ? inputs_[i] : fed_[i - inputs_.size()])] = std::move(arguments[i]);
   auto left = uses();
   if (keep != nullptr) keep->saved.assign(calls_.size(), {});
+  if (losses != nullptr) losses->assign(losses_.size(), {});
+  const auto judge = [&](int layer) {
+    for (std::size_t i = 0; losses != nullptr && i < losses_.size(); ++i) {
+      const auto& loss = model_->losses()[static_cast<std::size_t>(losses_[i])];
+      if (loss.after != layer) continue;
+      std::vector<tensor> read;
+      for (const auto id : loss.inputs)
+        read.push_back(values[index_of(id)]);
+      (*losses)[i] = loss.op->forward(ops, read, call.mode);
+    }
+  };
   for (int l = first_; l < last_; ++l) {
     const auto& s = calls_[static_cast<std::size_t>(l - first_)];
-    if (s.absorbed) continue;
+    if (s.absorbed) {
+      judge(l);
+      continue;
+    }
     const auto begin = begin_of(ops, call);
     const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
-    std::vector<tensor> arguments;
+    std::vector<tensor> read;
     for (const auto id : layer.inputs) {
       auto& v = values[index_of(id)];
       if (--left[index_of(id)] == 0)
-        arguments.push_back(std::move(v));
+        read.push_back(std::move(v));
       else
-        arguments.push_back(v);
+        read.push_back(v);
     }
     auto context = context_for(ops, call, l, states);
-    auto result = s.op->forward(context, arguments, weights.subspan(s.first_parameter, s.parameter_count));
+    auto result = s.op->forward(context, read, weights.subspan(s.first_parameter, s.parameter_count));
     const auto& ids = results_of(l);
     check(result.outputs.size() == ids.size(), "a layer returned another number of outputs than it inferred");
     look_through_results(ops, call, layer.name, *s.op, "the output", result.outputs);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      if (left[index_of(ids[i])] > 0) values[index_of(ids[i])] = result.outputs[i];
+    judge(l); // its time counts to the layer
     if (call.observe)
       call.observe({.layer = l,
                     .pass = layer_pass::forward,
@@ -191,8 +218,7 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
                     .end = ops.record(),
                     .outputs = result.outputs,
                     .saved = result.saved});
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      if (left[index_of(ids[i])] > 0) values[index_of(ids[i])] = std::move(result.outputs[i]);
+    result.outputs.clear();
     if (keep != nullptr && s.needs_backward)
       keep->saved[static_cast<std::size_t>(l - first_)] = std::move(result.saved);
   }
@@ -203,48 +229,74 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
 }
 
 // A layer with several outputs of which only some are read gets zeros for the others.
-std::vector<tensor> segment::zero_missing(backend& ops, const std::vector<value_id>& ids, std::vector<tensor> gradients,
-                                          std::int64_t batch) const {
+std::vector<tensor> segment::zero_missing(backend& ops, const segment_call& call, const std::vector<value_id>& ids,
+                                          std::vector<tensor> gradients) const {
+  auto info = call.info;
+  for (const auto& g : gradients)
+    if (g) info.samples = g.dim(0);
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto& spec = model_->value(ids[i]).spec;
-    if (gradients[i] || !is_floating(spec.type)) continue;
-    auto dims = spec.dims;
-    dims[0] = batch;
-    gradients[i] = ops.allocate_activation(dims);
+    if (gradients[i] || !is_floating(model_->value(ids[i]).spec.type)) continue;
+    gradients[i] = ops.allocate_activation(model_->spec(ids[i], info).dims);
     ops.fill(gradients[i], 0);
   }
   return gradients;
 }
 
+// Of each value, summed so far.
+class segment::value_gradients {
+public:
+  value_gradients(backend& ops, std::size_t values) : ops_(ops), of_(values) {}
+  tensor& operator[](value_id id) { return of_[index_of(id)]; }
+  void add(value_id id, tensor gradient) {
+    auto& sum = of_[index_of(id)];
+    if (!sum)
+      sum = std::move(gradient);
+    else
+      sum = ops_.get<elementwise_ops>().add(std::move(sum), gradient, false);
+  }
+
+private:
+  backend& ops_;
+  std::vector<tensor> of_;
+};
+
+// The gradients of the losses behind that layer, the last loss first. Where nothing of the minibatch counts there are
+// none; where only other losses have something to count, this one's are zeros, so that every replica has the same ones.
+void segment::judge_losses(backend& ops, const segment_call& call, int layer, segment_losses& losses,
+                           value_gradients& gradients) const {
+  for (std::size_t i = losses.size(); i-- > 0;) {
+    const auto& loss = model_->losses()[static_cast<std::size_t>(losses_[i])];
+    const auto count = call.info.counts[loss.count];
+    if (loss.after != layer || !model_->counts_anything(call.info)) continue;
+    const auto scale = count > 0 ? loss.options.weight / static_cast<float>(count) : 0.0F;
+    auto found = loss.op->backward(ops, losses[i].saved, scale);
+    losses[i] = {};
+    for (std::size_t n = 0; n < loss.inputs.size(); ++n)
+      if (wants_gradient_[index_of(loss.inputs[n])] && found.at(n)) gradients.add(loss.inputs[n], std::move(found[n]));
+  }
+}
+
 /// From the last layer to the first; `run` is called for each that gets a gradient.
 std::vector<tensor> segment::walk_back(backend& ops, const segment_call& call, layer_pass pass,
                                        std::vector<tensor> output_gradients, segment_activations activations,
-                                       const layer_backward& run) const {
-  check(output_gradients.size() == outputs_.size() && activations.saved.size() == calls_.size(),
+                                       segment_losses losses, const layer_backward& run) const {
+  check(output_gradients.size() == outputs_.size() && activations.saved.size() == calls_.size() &&
+            (losses.empty() || losses.size() == losses_.size()),
         "a segment's backward with another number of tensors");
-  std::vector<tensor> dv(model_->values().size()); // gradient of each value, summed so far
-  std::int64_t batch = 0;
-  for (std::size_t i = 0; i < output_gradients.size(); ++i) {
-    if (output_gradients[i]) batch = output_gradients[i].dim(0);
-    dv[index_of(outputs_[i])] = std::move(output_gradients[i]);
-  }
-  const auto add = [&](value_id id, tensor g) {
-    auto& sum = dv[index_of(id)];
-    if (!sum)
-      sum = std::move(g);
-    else
-      sum = ops.get<elementwise_ops>().add(std::move(sum), g, false);
-  };
+  value_gradients dv(ops, model_->values().size());
+  for (std::size_t i = 0; i < output_gradients.size(); ++i)
+    dv[outputs_[i]] = std::move(output_gradients[i]);
   for (int l = last_ - 1; l >= first_; --l) {
+    const auto begin = begin_of(ops, call);
+    judge_losses(ops, call, l, losses, dv);
     const auto& s = call_of(l);
     if (s.absorbed || !s.needs_backward) continue;
-    const auto begin = begin_of(ops, call);
     const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
     std::vector<tensor> dy;
     for (const auto id : results_of(l))
-      dy.push_back(std::move(dv[index_of(id)]));
+      dy.push_back(std::move(dv[id]));
     if (std::none_of(dy.begin(), dy.end(), [](const tensor& t) { return static_cast<bool>(t); })) continue;
-    dy = zero_missing(ops, results_of(l), std::move(dy), batch);
+    dy = zero_missing(ops, call, results_of(l), std::move(dy));
     auto context = context_for(ops, call, l, {});
     for (const auto id : layer.inputs)
       context.need_input_gradient.push_back(wants_gradient_[index_of(id)]);
@@ -253,12 +305,12 @@ std::vector<tensor> segment::walk_back(backend& ops, const segment_call& call, l
     saved.clear(); // free activations as soon as they are used
     look_through_results(ops, call, layer.name, *s.op, "an input gradient", dx);
     for (std::size_t i = 0; i < layer.inputs.size(); ++i)
-      if (context.need_input_gradient[i] && dx.at(i)) add(layer.inputs[i], std::move(dx[i]));
+      if (context.need_input_gradient[i] && dx.at(i)) dv.add(layer.inputs[i], std::move(dx[i]));
     if (call.observe) call.observe({.layer = l, .pass = pass, .begin = begin, .end = ops.record()});
   }
   std::vector<tensor> input_gradients;
   for (const auto id : inputs_)
-    input_gradients.push_back(wants_gradient_[index_of(id)] ? std::move(dv[index_of(id)]) : tensor{});
+    input_gradients.push_back(wants_gradient_[index_of(id)] ? std::move(dv[id]) : tensor{});
   return input_gradients;
 }
 
@@ -276,7 +328,7 @@ void segment::add_gradients(backend& ops, int layer, std::vector<tensor> found, 
 
 std::vector<tensor> segment::backward(backend& ops, const segment_call& call, std::vector<tensor> output_gradients,
                                       std::span<const tensor> weights, segment_activations activations,
-                                      std::span<tensor> gradients) const {
+                                      std::span<tensor> gradients, segment_losses losses) const {
   check(weights.size() == parameters_.size() && gradients.size() == parameters_.size(),
         "segment::backward with another number of tensors");
   const auto run = [&](int l, run_context& context, std::vector<tensor>& dy, std::span<const tensor> saved) {
@@ -285,12 +337,14 @@ std::vector<tensor> segment::backward(backend& ops, const segment_call& call, st
     add_gradients(ops, l, std::move(result.weight_gradients), gradients);
     return std::move(result.input_gradients);
   };
-  return walk_back(ops, call, layer_pass::backward, std::move(output_gradients), std::move(activations), run);
+  return walk_back(ops, call, layer_pass::backward, std::move(output_gradients), std::move(activations),
+                   std::move(losses), run);
 }
 
 std::vector<tensor> segment::backward_input(backend& ops, const segment_call& call,
                                             std::vector<tensor> output_gradients, std::span<const tensor> weights,
-                                            segment_activations activations, segment_weight_work& work) const {
+                                            segment_activations activations, segment_weight_work& work,
+                                            segment_losses losses) const {
   check(weights.size() == parameters_.size(), "segment::backward_input with another number of weights");
   work.layers.clear();
   const auto run = [&](int l, run_context& context, std::vector<tensor>& dy, std::span<const tensor> saved) {
@@ -299,7 +353,8 @@ std::vector<tensor> segment::backward_input(backend& ops, const segment_call& ca
     if (s.parameter_count > 0) work.layers.push_back({l, std::move(result.kept)});
     return std::move(result.input_gradients);
   };
-  return walk_back(ops, call, layer_pass::backward_input, std::move(output_gradients), std::move(activations), run);
+  return walk_back(ops, call, layer_pass::backward_input, std::move(output_gradients), std::move(activations),
+                   std::move(losses), run);
 }
 
 void segment::backward_weight(backend& ops, const segment_call& call, std::span<const tensor> weights,

@@ -26,6 +26,9 @@ struct segment_activations {
   std::vector<std::vector<tensor>> saved; ///< per layer of the range
 };
 
+/// What the losses of the range found, by segment::losses(): their sums, and what their gradients need.
+using segment_losses = std::vector<loss_function::forward_value>;
+
 /// What the input's part of a backward leaves for the weights' part. Dropped when that takes it.
 struct segment_weight_work {
   struct layer_work {
@@ -53,6 +56,7 @@ struct segment_call {
   std::uint64_t seed = 0;
   std::int64_t minibatch = 0; ///< global id
   std::int32_t microbatch = 0;
+  microbatch_info info{}; ///< its samples and extents; the counts that losses are divided by
   bool update_state = true;
   /// Of NaN or infinities of layers that do not keep_finite(), and of data that a layer refuses; null: nobody looks.
   outcome* tells = nullptr;
@@ -68,9 +72,14 @@ public:
   const model& whole() const { return *model_; }
   int first() const { return first_; }
   int last() const { return last_; }
-  /// Tensors that come in and go out, in model order; skip connections that only pass through are in both.
+  /// Tensors that come from the stage before and go out, in model order; skip connections that only pass through are in
+  /// both. The last range puts out the model's results.
   const std::vector<value_id>& inputs() const { return inputs_; }
   const std::vector<value_id>& outputs() const { return outputs_; }
+  /// The model's inputs that are read here, which the source feeds.
+  const std::vector<value_id>& fed() const { return fed_; }
+  /// Indices of the model's losses that are computed here.
+  const std::vector<int>& losses() const { return losses_; }
   const std::vector<segment_parameter>& parameters() const { return parameters_; }
   /// Index in parameters() of the first one that belongs to that layer or to a later one.
   std::size_t first_parameter(int layer) const {
@@ -84,23 +93,25 @@ public:
   /// True when some layer before the range has parameters, so that input gradients are wanted at all.
   bool wants_gradient(value_id id) const { return wants_gradient_.at(static_cast<std::size_t>(id)); }
 
-  /// Inputs in the order of inputs(), weights in that of parameters(), states in that of states(). Fills `keep` unless
-  /// evaluating. Returns outputs in the order of outputs().
-  std::vector<tensor> forward(backend& ops, const segment_call& call, std::vector<tensor> inputs,
-                              std::span<const tensor> weights, std::span<tensor> states,
-                              segment_activations* keep) const;
+  /// `arguments`: those of inputs(), then those of fed(), in their order; weights in that of parameters(), states in
+  /// that of states(). Fills `keep` unless evaluating, and `losses`; null: no loss is computed. Returns outputs in the
+  /// order of outputs().
+  std::vector<tensor> forward(backend& ops, const segment_call& call, std::vector<tensor> arguments,
+                              std::span<const tensor> weights, std::span<tensor> states, segment_activations* keep,
+                              segment_losses* losses = nullptr) const;
 
-  /// Output gradients in the order of outputs() ("none" allowed); weight gradients are put into `gradients` where it
-  /// holds none yet, else added. Returns input gradients in the order of inputs(), "none" where not wanted.
+  /// Output gradients in the order of outputs() ("none" allowed); what a forward found of the losses adds theirs, each
+  /// times its weight over what it is counted by, nothing where that is 0. Weight gradients are put into `gradients`
+  /// where it holds none yet, else added. Returns input gradients in the order of inputs(), "none" where not wanted.
   std::vector<tensor> backward(backend& ops, const segment_call& call, std::vector<tensor> output_gradients,
                                std::span<const tensor> weights, segment_activations activations,
-                               std::span<tensor> gradients) const;
+                               std::span<tensor> gradients, segment_losses losses = {}) const;
 
   /// The same backward in two parts, bit for bit: the input gradients and what the weights' part needs, then the weight
   /// gradients, put or added as above. What the weight gradients do not need is let go in the first part.
   std::vector<tensor> backward_input(backend& ops, const segment_call& call, std::vector<tensor> output_gradients,
                                      std::span<const tensor> weights, segment_activations activations,
-                                     segment_weight_work& work) const;
+                                     segment_weight_work& work, segment_losses losses = {}) const;
   void backward_weight(backend& ops, const segment_call& call, std::span<const tensor> weights,
                        segment_weight_work work, std::span<tensor> gradients) const;
 
@@ -127,16 +138,21 @@ private:
                                                            std::span<const tensor> saved)>;
   std::vector<tensor> walk_back(backend& ops, const segment_call& call, layer_pass pass,
                                 std::vector<tensor> output_gradients, segment_activations activations,
-                                const layer_backward& run) const;
+                                segment_losses losses, const layer_backward& run) const;
+  class value_gradients;
+  void judge_losses(backend& ops, const segment_call& call, int layer, segment_losses& losses,
+                    value_gradients& gradients) const;
   void add_gradients(backend& ops, int layer, std::vector<tensor> found, std::span<tensor> gradients) const;
-  std::vector<tensor> zero_missing(backend& ops, const std::vector<value_id>& ids, std::vector<tensor> gradients,
-                                   std::int64_t batch) const;
+  std::vector<tensor> zero_missing(backend& ops, const segment_call& call, const std::vector<value_id>& ids,
+                                   std::vector<tensor> gradients) const;
 
   std::shared_ptr<const model> model_;
   int first_;
   int last_;
   std::vector<value_id> inputs_;
   std::vector<value_id> outputs_;
+  std::vector<value_id> fed_;
+  std::vector<int> losses_;
   std::vector<segment_parameter> parameters_;
   std::vector<segment_state> states_;
   std::vector<layer_call> calls_;

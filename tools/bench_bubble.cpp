@@ -5,7 +5,7 @@
 #include "actors/trainer.hpp"
 #include "apps/data/data.hpp"
 #include "kernels/layers/layers.hpp"
-#include "kernels/model.hpp"
+#include "kernels/model_builder.hpp"
 
 #include <algorithm>
 #include <chrono>

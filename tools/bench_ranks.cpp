@@ -28,7 +28,7 @@ struct role {
   caf::actor other;
   tensor outgoing;
 
-  void send() const { caf::anon_send(other, activation_msg{{}, 0, 0, {{"x", outgoing}}}); }
+  void send() const { caf::anon_send(other, activation_msg{{}, 0, {}, {{"x", outgoing}}}); }
   void grant() const { caf::anon_send(other, credit_msg{}); }
   void finish(double seconds) const { caf::anon_send(context->coordinator, seconds); }
 };
@@ -156,7 +156,7 @@ private:
   pipeline parts_;
   run_observer observer_;
   run_control control_;
-  step_log steps_{observer_, {}, 1, 1, 1};
+  step_log steps_{nullptr, observer_, {}, 1, 1, 1};
   run_services services_{plan_, options_, parts_, inputs_, observer_, control_, steps_};
   memory_pool pool_;
   system_config config_;

@@ -1,9 +1,11 @@
 // Times training steps of a whole model on one stream; tools/bench_step.py drives it beside PyTorch.
+#include "actors/made_up_data.hpp"
+#include "actors/source/microbatch_loader.hpp"
 #include "apps/models/registry.hpp"
 #include "kernels/check.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/initialise.hpp"
-#include "kernels/loss.hpp"
+#include "kernels/model_metrics.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/segment.hpp"
 #include "kernels/stream.hpp"
@@ -56,26 +58,26 @@ public:
     for (const auto& s : whole_.states())
       states_.push_back(initial.at(s.name));
     optimizer_states_.resize(weights_.size());
-    input_ = tensor::allocate(pool, dtype::f32, {batch_, 3, o.image_size, o.image_size}, memory_use::scratch);
-    labels_ = tensor::allocate(pool, dtype::i64, {batch_}, memory_use::scratch);
-    std::mt19937 engine(1);
-    std::normal_distribution<float> value;
-    for (std::int64_t i = 0; i < input_.elements(); ++i)
-      input_.data<float>()[i] = value(engine);
-    for (std::int64_t i = 0; i < batch_; ++i)
-      labels_.data<std::int64_t>()[i] = (i * 37) % 1000;
+    const actors::made_up_data data(*model_, batch_);
+    actors::microbatch_loader loader(model_, data, {.batch = batch_}, 1);
+    const auto loaded = loader.load(0, 0);
+    call_.info = loaded.info;
+    for (const auto id : whole_.fed())
+      for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
+        if (model_->inputs()[i].value == id) inputs_.push_back(loaded.inputs[i]);
   }
 
   double step(backend& ops) {
     call_.minibatch++;
     segment_activations keep;
-    auto outputs = whole_.forward(ops, call_, {input_}, weights_, states_, &keep);
-    const softmax_cross_entropy head;
-    const auto loss = head.forward(ops, outputs[0], labels_);
-    outputs.clear();
+    segment_losses losses;
+    whole_.forward(ops, call_, inputs_, weights_, states_, &keep, &losses);
+    loss_metrics found{.samples = batch_, .counts = call_.info.counts};
+    for (std::size_t i = 0; i < losses.size(); ++i)
+      std::copy_n(losses[i].sums.data<double>(), model_->losses()[i].op->sums().size(),
+                  found.sums.begin() + static_cast<std::ptrdiff_t>(model_->losses()[i].first_sum));
     std::vector<tensor> gradients(weights_.size());
-    whole_.backward(ops, call_, {head.backward(ops, loss, 1.0F / static_cast<float>(batch_))}, weights_,
-                    std::move(keep), gradients);
+    whole_.backward(ops, call_, {}, weights_, std::move(keep), gradients, std::move(losses));
     const auto strange =
         ops.allocate_zeroed(dtype::i32, {static_cast<std::int64_t>(weights_.size())}, memory_use::scratch);
     const double start = thread_seconds();
@@ -83,7 +85,7 @@ public:
       optimizer_->step(ops, 1e-3F, 1.0F, true, weights_[i], gradients[i], optimizer_states_[i], weights_[i], strange,
                        static_cast<std::int64_t>(i));
     update_seconds += thread_seconds() - start;
-    return read_metrics(loss.sums, batch_, loss.probabilities.dim(1)).loss_sum / static_cast<double>(batch_);
+    return mean_loss(*model_, found, phase::training);
   }
 
   // Forward, and twice that for the two gradients.
@@ -106,7 +108,7 @@ private:
   segment_call call_{.seed = 1};
   std::vector<tensor> weights_, states_;
   std::vector<optimizer_state> optimizer_states_;
-  tensor input_, labels_;
+  std::vector<tensor> inputs_;
 };
 
 // Where the calling thread's time goes, by layer and by kind of layer: the fastest of several steps.

@@ -79,6 +79,7 @@ public:
     auto& u = found->second;
     const auto is_complete = [](const contribution& c) { return c.is_complete; };
     if (u.finished < plan_.size() || !std::all_of(u.replicas.begin(), u.replicas.end(), is_complete)) return {};
+    if (u.members == 0) u.result.assign(parameters_, {}); // nothing counts anywhere
     gradient_sum sum{group, u.members, u.holds_from, std::make_shared<std::vector<tensor>>(std::move(u.result))};
     open_.erase(found);
     return sum;

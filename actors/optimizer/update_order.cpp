@@ -1,8 +1,6 @@
 // Learning rate and scale of an update.
 #include "actors/optimizer/update_order.hpp"
 
-#include "kernels/check.hpp"
-
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +12,7 @@ update_order order_update(const run_options& options, const planner::schedule& s
   order.first_minibatch = first_minibatch + group * planner::minibatches_per_update(s, stage);
   order.learning_rate = learning_rate(options.lr, order.first_minibatch);
   if (s.updates.per_minibatch_group) {
-    check(minibatches > 0, "an update without any minibatch");
+    if (minibatches < 1) return order; // nothing of them counts: there is no gradient
     order.gradient_scale = 1.0F / static_cast<float>(minibatches);
     const int first_replicas = options.rate_replicas > 0 ? options.rate_replicas : s.stages.front().replicas;
     if (s.updates.scale_learning_rate && options.replica_lr_scaling)

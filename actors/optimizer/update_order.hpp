@@ -17,7 +17,8 @@ struct update_order {
   bool averages = false;       ///< the new weights are counted into the optimizer's average
 };
 
-/// Of update `group` of the stretch that begins with `first_minibatch`, with so many minibatches in it.
+/// Of update `group` of the stretch that begins with `first_minibatch`, with so many minibatches in it of which
+/// something counts.
 update_order order_update(const run_options& options, const planner::schedule& s, int stage, std::int64_t group,
                           std::int64_t first_minibatch, std::int64_t minibatches);
 

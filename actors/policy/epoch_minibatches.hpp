@@ -1,6 +1,8 @@
 // Which samples a minibatch has, from its global id alone; and where a run drains.
 #pragma once
 
+#include "actors/dataset.hpp"
+
 #include <cstdint>
 
 namespace penstock::actors {
@@ -10,9 +12,6 @@ struct minibatch_range {
   std::int64_t first = 0;   ///< position in the epoch's order
   std::int64_t samples = 0; ///< the last of an epoch may be smaller
 };
-
-/// What becomes of the samples that fill no minibatch at the end of an epoch.
-enum class last_batch : std::uint8_t { keep, drop };
 
 /// Global minibatch ids count on through the epochs; every epoch has ceil(samples / batch) of them, or floor where the
 /// last one is dropped for having fewer samples.

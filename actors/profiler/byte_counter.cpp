@@ -13,12 +13,14 @@ std::size_t index_of(value_id id) {
 
 } // namespace
 
-byte_counter::byte_counter(const segment& layers, allocator& pool, const tensor& input,
+byte_counter::byte_counter(const segment& layers, allocator& pool, std::span<const tensor> inputs,
                            std::span<const double> weight_bytes)
-    : layers_(layers), net_(layers.whole()), pool_(pool), input_(input.storage().identity()),
-      gradients_(weight_bytes.size(), 0), output_buffers_(net_.values().size(), nullptr),
-      is_kept_(net_.values().size(), false), output_bytes_(weight_bytes.size(), 0),
-      forward_peak_(weight_bytes.size(), 0), backward_peak_(weight_bytes.size(), 0) {
+    : layers_(layers), net_(layers.whole()), pool_(pool), gradients_(weight_bytes.size(), 0),
+      output_buffers_(net_.values().size(), nullptr), is_kept_(net_.values().size(), false),
+      output_bytes_(weight_bytes.size(), 0), forward_peak_(weight_bytes.size(), 0),
+      backward_peak_(weight_bytes.size(), 0) {
+  for (const auto& t : inputs)
+    inputs_.push_back(t.storage().identity());
   std::int64_t sum = 0;
   for (std::size_t l = weight_bytes.size(); l-- > 0;)
     gradients_[l] = sum += static_cast<std::int64_t>(weight_bytes[l]);
@@ -71,7 +73,7 @@ void byte_counter::observe_forward(const layer_observation& o) {
     if (!t) continue;
     const void* buffer = t.storage().identity();
     const int owner = owner_of(t, o.layer);
-    if (buffer == input_ || kept_.contains(buffer)) continue;
+    if (kept_.contains(buffer) || std::find(inputs_.begin(), inputs_.end(), buffer) != inputs_.end()) continue;
     const auto bytes = static_cast<std::int64_t>(t.storage().size());
     kept_[buffer] = {owner, bytes};
   }

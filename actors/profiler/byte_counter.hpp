@@ -9,12 +9,13 @@
 namespace penstock::actors {
 
 /// Watches one forward and one backward of a whole model. A buffer that several layers keep is charged once: to the
-/// layer that put it out, or else to the first that keeps it; the micro-batch's own input to nobody.
+/// layer that put it out, or else to the first that keeps it; the micro-batch's own inputs to nobody.
 class byte_counter {
 public:
   /// `layers` is the whole model; `pool` the replica's, in which what is alive now (weights, optimizer state) is taken
   /// as standing; `weight_bytes` per layer, as stored.
-  byte_counter(const segment& layers, allocator& pool, const tensor& input, std::span<const double> weight_bytes);
+  byte_counter(const segment& layers, allocator& pool, std::span<const tensor> inputs,
+               std::span<const double> weight_bytes);
   void observe(const layer_observation& o);
   /// Fills the bytes of every layer.
   void write(std::vector<planner::layer_cost>& costs) const;
@@ -32,7 +33,7 @@ private:
   const segment& layers_;
   const model& net_;
   allocator& pool_;
-  const void* input_;
+  std::vector<const void*> inputs_;
   std::int64_t standing_ = 0;
   std::vector<std::int64_t> gradients_;     ///< per layer: of the weights of it and all after it
   std::vector<const void*> output_buffers_; ///< per value of the model

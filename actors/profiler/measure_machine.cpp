@@ -1,11 +1,13 @@
 // Times messages and memory between the workers of one process.
 #include "actors/profiler/measure_machine.hpp"
 
+#include "actors/labelled_images.hpp"
 #include "actors/policy/settle_plan.hpp"
 #include "actors/stage/pipeline.hpp"
 #include "actors/trainer.hpp"
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 #include "kernels/usable_cores.hpp"
 
 #include <algorithm>
@@ -20,7 +22,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-class one_image : public dataset {
+class one_image : public labelled_images {
 public:
   std::int64_t size() const override { return 4096; }
   tensor_spec input() const override { return {dtype::f32, {16}}; }

@@ -1,9 +1,11 @@
 // Runs a model over and over on as many workers as will train it, and takes the medians.
 #include "actors/profiler/profile_model.hpp"
 
+#include "actors/made_up_data.hpp"
 #include "actors/policy/settle_plan.hpp"
 #include "actors/profiler/byte_counter.hpp"
 #include "actors/profiler/measure_machine.hpp"
+#include "actors/source/microbatch_loader.hpp"
 #include "actors/stage/stage_compute.hpp"
 #include "kernels/check.hpp"
 #include "kernels/device_kinds.hpp"
@@ -104,16 +106,13 @@ public:
         run_(run), samples_(samples), weights_(stage_.owned.newest) {}
 
   void make_inputs() {
-    auto dims = parts_.net->value(parts_.net->input()).spec.dims;
-    dims[0] = samples_;
-    input_ = tensor::allocate(inputs_, dtype::f32, dims, memory_use::activations);
-    std::uint64_t state = run_.seed * 2654435761U + 1;
-    const auto next = [&state] { return state = state * 6364136223846793005ULL + 1442695040888963407ULL; };
-    for (std::int64_t i = 0; i < input_.elements(); ++i)
-      input_.data<float>()[i] = static_cast<float>(next() >> 40) * 0x1p-23F - 1;
-    labels_ = tensor::allocate(inputs_, dtype::i64, {samples_}, memory_use::activations);
-    for (std::int64_t i = 0; i < samples_; ++i)
-      labels_.data<std::int64_t>()[i] = static_cast<std::int64_t>(next() >> 33) % parts_.net->classes();
+    const made_up_data data(*parts_.net, samples_, run_.seed);
+    microbatch_loader loader(parts_.net, data, {.batch = samples_, .seed = run_.seed}, 1);
+    const auto loaded = loader.load(0, 0);
+    info_ = loaded.info;
+    for (const auto id : stage_.layers->fed())
+      for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
+        if (parts_.net->inputs()[i].value == id) inputs_.push_back(loaded.inputs[i]);
   }
 
   // Two micro-batches and, on the first worker, an update. Times may be null; they are there after settle().
@@ -162,7 +161,9 @@ public:
     microbatch_record record = forward_pass(ops, nullptr);
     outcome unread;
     compute_backward_input(ops, parts_, stage_, replica_, replica_.states, {}, *weights_, record, unread);
-    std::set<const void*> counted{input_.storage().identity()};
+    std::set<const void*> counted;
+    for (const auto& t : inputs_)
+      counted.insert(t.storage().identity());
     for (auto& c : costs)
       c.delayed_bytes = 0;
     for (auto work = record.weight_work.layers.rbegin(); work != record.weight_work.layers.rend(); ++work)
@@ -178,17 +179,17 @@ public:
     replica_.observe = nullptr;
   }
 
-  const tensor& input() const { return input_; }
+  const std::vector<tensor>& inputs() const { return inputs_; }
 
 private:
   microbatch_record forward_pass(backend& ops, pass_times* times) {
     microbatch_record record;
-    record.id = {run_.seed, 0, 0, samples_, samples_};
+    record.id = {run_.seed, 0, 0, info_};
     record.weights = weights_;
     outcome unread;
     seen_.clear();
     const auto begin = ops.record();
-    compute_forward(ops, parts_, stage_, replica_, replica_.states, {input_}, labels_, record, loss_, unread);
+    compute_forward(ops, parts_, stage_, replica_, replica_.states, inputs_, record, loss_, unread);
     keep(times, begin, ops.record());
     return record;
   }
@@ -216,9 +217,9 @@ private:
   const run_options& run_;
   std::int64_t samples_;
   weights_ptr weights_; // held, so that an update writes a new version, as it does in a pipeline
-  memory_pool inputs_;  // not the replica's: a source or a neighbour owns them
-  tensor input_, labels_;
-  loss_metrics loss_; // nobody reads it
+  microbatch_info info_;
+  std::vector<tensor> inputs_; // not of the replica's memory: a source or a neighbour owns them
+  loss_metrics loss_;          // nobody reads it
   std::vector<layer_span> seen_;
   outcome later_; // nothing of it is fetched
 };
@@ -247,7 +248,7 @@ private:
   void keep_busy(stream& on, profiled_worker& worker, const std::shared_ptr<std::promise<void>>& ended) {
     on.post(
         [&worker](backend& ops) {
-          if (!worker.input()) worker.make_inputs();
+          if (worker.inputs().empty()) worker.make_inputs();
           worker.pass(ops, false, nullptr);
         },
         [this, &on, &worker, ended](const std::exception_ptr& fault) {
@@ -300,7 +301,9 @@ void describe(planner::profile& p, const pipeline& parts, const profile_options&
   const auto& stage = parts.stages.front();
   p.model = net.name();
   p.least_samples = net.least_training_samples().samples;
-  p.input_bytes_per_sample = element_count(net.value(net.input()).spec.dims) * 4;
+  for (const auto& input : net.inputs())
+    if (const auto& v = net.value(input.value); !v.consumers.empty())
+      p.input_bytes_per_sample += element_count(v.spec.dims) * static_cast<std::int64_t>(size_of(v.spec.type));
   const auto [library, instruction_set] = compute_library_of(o.device, o.reference_kernels);
   p.machine = {{"processor", processor_name()},
                {"cores", std::to_string(usable_cores())},
@@ -379,7 +382,7 @@ private:
     replica.work->run([&](backend& ops) {
       worker.make_inputs();
       worker.pass(ops, true, nullptr); // primitives are made in the first pass, with workspace of their own
-      byte_counter counter(*parts_->stages.front().layers, replica.memory->memory(), worker.input(), weight_bytes_);
+      byte_counter counter(*parts_->stages.front().layers, replica.memory->memory(), worker.inputs(), weight_bytes_);
       worker.count_bytes(ops, counter);
       counter.write(m.layers);
       worker.count_delayed_bytes(ops, m.layers);

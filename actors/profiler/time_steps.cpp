@@ -1,8 +1,10 @@
 // The trainer without its files, evaluations and summary.
 #include "actors/profiler/time_steps.hpp"
 
+#include "actors/made_up_data.hpp"
 #include "actors/run/resolved_run.hpp"
 #include "actors/run/step_log.hpp"
+#include "actors/stage/places.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -12,35 +14,6 @@ namespace penstock::actors {
 namespace {
 
 using clock = std::chrono::steady_clock;
-
-// As cheap as samples can be, and no two labels alike: what they hold is of no account for the time.
-class made_up_samples final : public dataset {
-public:
-  made_up_samples(const model& net, std::int64_t size)
-      : spec_(net.value(net.input()).spec), classes_(net.classes()), size_(size) {
-    spec_.dims.erase(spec_.dims.begin());
-    image_.resize(static_cast<std::size_t>(element_count(spec_.dims)));
-    std::uint64_t state = 1;
-    for (auto& value : image_) {
-      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-      value = static_cast<float>(state >> 40) * 0x1p-23F - 1;
-    }
-  }
-  std::int64_t size() const override { return size_; }
-  tensor_spec input() const override { return spec_; }
-  std::int64_t classes() const override { return classes_; }
-  std::int64_t load(const sample_key& key, bool, float* input) const override {
-    std::copy(image_.begin(), image_.end(), input);
-    return key.index % classes_;
-  }
-  std::string description() const override { return "made-up samples"; }
-
-private:
-  tensor_spec spec_;
-  std::int64_t classes_;
-  std::int64_t size_;
-  std::vector<float> image_;
-};
 
 // Watches the steps go by and asks for the end when there are enough of them.
 class stop_watch final : public run_observer {
@@ -107,7 +80,7 @@ std::int64_t steps_to_settle(const resolved_run& plan) {
 double time_steps(const planner::plan_ptr& plan, run_options options, const std::shared_ptr<const model>& net,
                   const job* ranks, const timing_options& how) {
   leave_out_the_rest(options);
-  const made_up_samples samples(*net, 4 * options.batch);
+  const made_up_data samples(*net, 4 * options.batch);
   run_inputs inputs;
   inputs.net = net;
   inputs.train = &samples;
@@ -121,7 +94,8 @@ double time_steps(const planner::plan_ptr& plan, run_options options, const std:
       };
   run_control control;
   stop_watch watch(how, control, steps_to_settle(run));
-  step_log steps(watch, run.options.lr, run.plan->microbatches, run.drains.per_epoch, run.drains.total);
+  step_log steps(net, watch, run.options.lr, run.plan->microbatches, run.drains.per_epoch, run.drains.total);
+  steps.set_tellers(metrics_tellers(*parts));
   run_services services{*run.plan, run.options, *parts, inputs, watch, control, steps};
   // Stretches of the training that follows begin with 0; what is said late about this one finds nobody.
   const auto stretch = (std::int64_t{1} << 40) + how.number;

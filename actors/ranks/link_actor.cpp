@@ -73,7 +73,7 @@ private:
   void forward(const caf::type_erased_tuple& content) {
     std::optional<wire_message> m;
     if (content.size() == 1 &&
-        (copy_if<activation_msg>(content, m) || copy_if<gradient_msg>(content, m) || copy_if<labels_msg>(content, m) ||
+        (copy_if<activation_msg>(content, m) || copy_if<gradient_msg>(content, m) || copy_if<inputs_msg>(content, m) ||
          copy_if<loss_msg>(content, m) || copy_if<credit_msg>(content, m) || copy_if<norm_msg>(content, m) ||
          copy_if<clip_msg>(content, m))) {
       if (tensors_from_device(*m) != nullptr)

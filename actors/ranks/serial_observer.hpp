@@ -20,6 +20,9 @@ public:
   void on_eval(const eval_event& e) override {
     pass([&] { to_.on_eval(e); });
   }
+  void on_results(const batch_results& r) override {
+    pass([&] { to_.on_results(r); });
+  }
   void on_checkpoint(const std::filesystem::path& folder, std::int64_t step) override {
     pass([&] { to_.on_checkpoint(folder, step); });
   }

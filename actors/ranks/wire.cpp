@@ -119,7 +119,7 @@ struct body_writer {
   void operator()(const activation_msg& m) const {
     w.put(m.key);
     w.put(m.version);
-    w.put(m.samples);
+    w.put(m.info);
     put_tensors(w, parts, m.tensors);
   }
   void operator()(const gradient_msg& m) const {
@@ -127,15 +127,15 @@ struct body_writer {
     w.put(m.version);
     put_tensors(w, parts, m.tensors);
   }
-  void operator()(const labels_msg& m) const {
+  void operator()(const inputs_msg& m) const {
     w.put(m.key);
-    w.put(m.samples);
-    w.put(m.minibatch_samples);
-    put_tensor(w, parts, "", m.labels);
+    w.put(m.info);
+    put_tensors(w, parts, m.tensors);
   }
   void operator()(const loss_msg& m) const {
     w.put(m.key);
     w.put(m.metrics);
+    put_tensors(w, parts, m.results);
   }
   void operator()(const credit_msg& m) const { w.put(m.key); }
   void operator()(const norm_msg& m) const {
@@ -152,7 +152,7 @@ struct body_writer {
 wire_message read_body(std::size_t kind, header_reader& r, const std::vector<part>& parts, std::size_t first_tensor) {
   switch (kind) {
   case 0: {
-    activation_msg m{r.get<message_key>(), r.get<std::int64_t>(), r.get<std::int64_t>(), {}};
+    activation_msg m{r.get<message_key>(), r.get<std::int64_t>(), r.get<microbatch_info>(), {}};
     m.tensors = get_tensors(r, parts, first_tensor);
     return m;
   }
@@ -162,18 +162,15 @@ wire_message read_body(std::size_t kind, header_reader& r, const std::vector<par
     return m;
   }
   case 2: {
-    labels_msg m;
-    m.key = r.get<message_key>();
-    m.samples = r.get<std::int64_t>();
-    m.minibatch_samples = r.get<std::int64_t>();
-    r.get_text();
-    m.labels = get_tensor(r, parts, first_tensor);
+    inputs_msg m{r.get<message_key>(), r.get<microbatch_info>(), {}};
+    m.tensors = get_tensors(r, parts, first_tensor);
     return m;
   }
   case 3: {
     loss_msg m;
     m.key = r.get<message_key>();
     m.metrics = r.get<loss_metrics>();
+    m.results = get_tensors(r, parts, first_tensor);
     return m;
   }
   case 4:

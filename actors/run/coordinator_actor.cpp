@@ -133,8 +133,9 @@ void coordinator_shell::carry_out_one(const begin_evaluation_here& e) {
   for (const auto& optimizer : all_.optimizers)
     send(optimizer, lend_weights_msg{e.stretch});
   const auto& o = context_->services.options;
-  const auto loader = std::make_shared<microbatch_loader>(*evaluation_.data, evaluation_.batch, 1, o.seed, false);
-  const auto batches = loader->plan().per_epoch();
+  const auto loader = std::make_shared<microbatch_loader>(context_->services.inputs.net, *evaluation_.data,
+                                                          evaluation_batches(o, evaluation_.batch), 1);
+  const auto batches = loader->minibatches().per_epoch();
   send(all_.metrics, evaluate_losses_msg{{e.stretch, batches}, evaluation_.data->size()});
   if (incoming_) incoming_->open(e.stretch);
   send(all_.source, evaluate_data_msg{{e.stretch, batches, source_credit_}, loader});

@@ -1,6 +1,7 @@
 // Losses in, step events and evaluation totals out.
 #include "actors/run/step_log.hpp"
 #include "actors/source/source_actor.hpp"
+#include "actors/stage/places.hpp"
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -11,7 +12,10 @@ namespace {
 
 class metrics_shell {
 public:
-  void start(context_ptr context) { context_ = std::move(context); }
+  void start(context_ptr context) {
+    context_ = std::move(context);
+    core_ = metrics_core(metrics_tellers(context_->services.built));
+  }
   void take(const begin_training_msg& m) { carry_out(core_.on(m)); }
   void take(const evaluate_losses_msg& m) {
     samples_ = m.samples;
@@ -47,6 +51,12 @@ private:
   void carry_out_one(const evaluation_so_far& e) {
     context_->services.observer.on_progress({"evaluating", e.samples, samples_});
     if (e.samples < samples_ && context_->services.control.stop) caf::anon_send(context_->coordinator, drain_msg{});
+  }
+  void carry_out_one(evaluation_results& e) {
+    batch_results results{e.batch, {}};
+    for (auto& t : e.tensors)
+      results.tensors[t.name] = std::move(t.value);
+    context_->services.observer.on_results(results);
   }
   void carry_out_one(const evaluation_is_in& e) {
     caf::anon_send(context_->coordinator, evaluated_msg{e.total, e.is_complete});

@@ -9,7 +9,7 @@ metrics_effects metrics_core::on(const begin_training_msg& m) {
   stretch_ = m.run->number;
   evaluates_ = false;
   microbatches_ = m.run->schedule.microbatches;
-  left_ = planned_ = m.run->schedule.minibatches * microbatches_;
+  left_ = planned_ = m.run->schedule.minibatches * microbatches_ * tellers_;
   is_done_ = false;
   metrics_effects out;
   out.emplace_back(begin_steps{m.run});
@@ -21,7 +21,7 @@ metrics_effects metrics_core::on(const count_evaluation_msg& m) {
   stretch_ = m.stretch;
   evaluates_ = true;
   microbatches_ = 1;
-  left_ = planned_ = m.batches;
+  left_ = planned_ = m.batches * tellers_;
   is_done_ = is_cut_ = false;
   samples_ = 0;
   parts_.clear();
@@ -33,7 +33,7 @@ metrics_effects metrics_core::on(const count_evaluation_msg& m) {
 metrics_effects metrics_core::on(const end_after_msg& m) {
   metrics_effects out;
   if (m.stretch != stretch_ || is_done_) return out; // an evaluation may be complete, and reported
-  const auto wanted = m.minibatches * microbatches_;
+  const auto wanted = m.minibatches * microbatches_ * tellers_;
   is_cut_ = wanted < planned_;
   left_ += wanted - planned_;
   planned_ = wanted;
@@ -46,8 +46,12 @@ metrics_effects metrics_core::on(const loss_msg& m) {
   metrics_effects out;
   --left_;
   if (evaluates_) {
-    parts_[m.key.since_drain] = m.metrics;
-    samples_ += m.metrics.samples;
+    const auto [part, is_first] = parts_.try_emplace(m.key.since_drain, m.metrics);
+    if (is_first)
+      samples_ += m.metrics.samples;
+    else
+      part->second.add_part(m.metrics);
+    if (!m.results.empty()) out.emplace_back(evaluation_results{m.key.since_drain, m.results});
     out.emplace_back(evaluation_so_far{samples_});
   } else {
     out.emplace_back(add_loss{m});

@@ -26,15 +26,22 @@ struct losses_are_in {}; ///< all of the training stretch
 struct evaluation_so_far {
   std::int64_t samples = 0;
 };
+struct evaluation_results { ///< of one batch, by the model's names
+  std::int64_t batch = 0;
+  std::vector<named_tensor> tensors;
+};
 struct evaluation_is_in {
   loss_metrics total;
   bool is_complete = true; ///< false: it was given up
 };
-using metrics_effect = std::variant<begin_steps, add_loss, losses_are_in, evaluation_so_far, evaluation_is_in>;
+using metrics_effect =
+    std::variant<begin_steps, add_loss, losses_are_in, evaluation_so_far, evaluation_results, evaluation_is_in>;
 using metrics_effects = std::vector<metrics_effect>;
 
 class metrics_core {
 public:
+  /// `tellers`: stages that send a loss_msg for each micro-batch.
+  explicit metrics_core(int tellers = 1) : tellers_(tellers) {}
   [[nodiscard]] metrics_effects on(const begin_training_msg& m);
   [[nodiscard]] metrics_effects on(const count_evaluation_msg& m);
   [[nodiscard]] metrics_effects on(const end_after_msg& m);
@@ -45,8 +52,9 @@ private:
 
   std::int64_t stretch_ = 0;
   bool evaluates_ = false;
+  int tellers_;
   int microbatches_ = 1;
-  std::int64_t planned_ = 0; // micro-batches
+  std::int64_t planned_ = 0; // messages
   std::int64_t left_ = 0;
   bool is_done_ = true;
   bool is_cut_ = false;

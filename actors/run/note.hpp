@@ -1,7 +1,7 @@
 // What the coordinators of all ranks tell each other.
 #pragma once
 
-#include "kernels/loss.hpp"
+#include "kernels/loss_metrics.hpp"
 
 #include <cstdint>
 #include <string>

@@ -36,11 +36,16 @@ private:
     std::deque<weights_ptr> versions;           // consecutive; the newest is the stage's own
     std::int64_t base = 0;                      // absolute version at the drain
     std::vector<std::vector<tensor>> gradients; // per replica
+    std::int64_t counted = 0;                   // minibatches of the open group of which something counts
   };
   std::int64_t forward_version(int stage, std::int64_t tau) const;
   std::int64_t versions_kept(int stage) const;
   weights_ptr version(int stage, std::int64_t relative) const;
   void run_microbatch(std::int64_t tau, std::int32_t micro);
+  void report_results(std::int64_t batch, std::vector<tensor> results) const;
+  void feed(const stage_unit& s, const loaded_microbatch& loaded, std::vector<tensor>& flowing) const;
+  void require_finite_loss(const stage_unit& s, const microbatch_record& record, const loss_metrics& metrics) const;
+  std::int64_t counted(int stage);
   void update(std::int64_t tau);
   void apply(int stage, std::int64_t group, std::int64_t contributions, std::vector<tensor> sum, float clip);
   std::vector<tensor> gather(int stage);
@@ -57,8 +62,8 @@ private:
 };
 
 oracle_executor::oracle_executor(run_services& services)
-    : services_(services), loader_(*services.inputs.train, services.options.batch, services.plan.microbatches,
-                                   services.options.seed, true, services.options.last) {
+    : services_(services), loader_(services.inputs.net, *services.inputs.train, training_batches(services.options),
+                                   services.plan.microbatches) {
   for (auto& s : services_.built.stages) {
     auto& own = learnt_.emplace_back();
     own.weights = std::exchange(s.owned, {});
@@ -113,7 +118,7 @@ std::int64_t oracle_executor::train(stretch_ptr run) {
   if (run_->schedule.updates.per_minibatch_group && tau > 0)
     for (auto& s : services_.built.stages) { // the last group may be short of minibatches
       const auto replicas = static_cast<std::int64_t>(s.replicas.size());
-      if (tau % replicas != 0) apply(s.index, (tau - 1) / replicas, tau % replicas, gather(s.index), 1);
+      if (tau % replicas != 0) apply(s.index, (tau - 1) / replicas, counted(s.index), gather(s.index), 1);
     }
   memory_.clear();
   services_.steps.end_stretch();
@@ -124,26 +129,26 @@ void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
   auto& parts = services_.built;
   const auto minibatch = run_->first_minibatch + tau;
   const auto loaded = loader_.load(minibatch, micro);
-  const microbatch_id id{services_.options.seed, minibatch, micro, loaded.samples, loaded.minibatch_samples};
+  const microbatch_id id{services_.options.seed, minibatch, micro, loaded.info};
   std::vector<microbatch_record> records(parts.stages.size());
-  std::vector<tensor> flowing{loaded.input};
-  loss_metrics metrics;
+  std::vector<tensor> flowing;
+  std::vector<loss_metrics> metrics(parts.stages.size());
+  if (micro == 0 && parts.net->counts_anything(loaded.info))
+    for (auto& m : memory_)
+      ++m.counted;
   for (auto& s : parts.stages) {
     const auto i = static_cast<std::size_t>(s.index);
     const int r = planner::replica_of(run_->schedule, s.index, tau, micro);
     records[i].id = id;
     records[i].weights = version(s.index, forward_version(s.index, tau));
     auto& replica = s.replicas[static_cast<std::size_t>(r)];
+    feed(s, loaded, flowing);
     run_and_settle(*replica.work, [&](backend& ops, outcome& tells) {
       flowing = compute_forward(ops, parts, s, replica, of(s).states[static_cast<std::size_t>(r)], std::move(flowing),
-                                loaded.labels, records[i], metrics, tells);
+                                records[i], metrics[i], tells);
     });
+    require_finite_loss(s, records[i], metrics[i]);
   }
-  if (services_.options.stop_on_nonfinite && !std::isfinite(metrics.loss_sum))
-    throw error("[training] the loss is not finite (" + std::to_string(metrics.loss_sum) + "): stage " +
-                std::to_string(parts.stages.size() - 1) + ", minibatch " + std::to_string(minibatch) +
-                ", micro-batch " + std::to_string(micro) + ", weight version " +
-                std::to_string(records.back().weights->version));
   for (auto it = parts.stages.rbegin(); it != parts.stages.rend(); ++it) {
     auto& s = *it;
     const auto i = static_cast<std::size_t>(s.index);
@@ -155,7 +160,29 @@ void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
     });
     records[i] = {};
   }
-  services_.steps.add(minibatch, micro, metrics);
+  for (const auto& s : parts.stages)
+    if (tells_metrics(s)) services_.steps.add(minibatch, micro, metrics[static_cast<std::size_t>(s.index)]);
+}
+
+// What the model reads from outside, behind what came from the stage before.
+void oracle_executor::feed(const stage_unit& s, const loaded_microbatch& loaded, std::vector<tensor>& flowing) const {
+  const auto& net = *services_.built.net;
+  if (loaded.info.samples == 0) return;
+  for (const auto id : s.layers->fed())
+    for (std::size_t i = 0; i < net.inputs().size(); ++i)
+      if (net.inputs()[i].value == id) flowing.push_back(loaded.inputs[i]);
+}
+
+void oracle_executor::require_finite_loss(const stage_unit& s, const microbatch_record& record,
+                                          const loss_metrics& metrics) const {
+  if (!services_.options.stop_on_nonfinite) return;
+  double loss = 0;
+  for (const int l : s.layers->losses())
+    loss += metrics.sums[services_.built.net->losses()[static_cast<std::size_t>(l)].first_sum];
+  if (std::isfinite(loss)) return;
+  throw error("[training] the loss is not finite (" + std::to_string(loss) + "): stage " + std::to_string(s.index) +
+              ", minibatch " + std::to_string(record.id.minibatch) + ", micro-batch " +
+              std::to_string(record.id.microbatch) + ", weight version " + std::to_string(record.weights->version));
 }
 
 std::vector<tensor> oracle_executor::gather(int stage) {
@@ -191,6 +218,11 @@ void oracle_executor::apply(int stage, std::int64_t group, std::int64_t contribu
   versions.push_back(own.newest);
 }
 
+// Of the group that ends now.
+std::int64_t oracle_executor::counted(int stage) {
+  return std::exchange(memory_[static_cast<std::size_t>(stage)].counted, 0);
+}
+
 void oracle_executor::update(std::int64_t tau) {
   if (run_->schedule.updates.per_minibatch_group)
     update_groups(tau);
@@ -201,7 +233,7 @@ void oracle_executor::update(std::int64_t tau) {
 void oracle_executor::update_groups(std::int64_t tau) {
   for (auto& s : services_.built.stages) {
     const auto replicas = static_cast<std::int64_t>(s.replicas.size());
-    if ((tau + 1) % replicas == 0) apply(s.index, tau / replicas, replicas, gather(s.index), 1);
+    if ((tau + 1) % replicas == 0) apply(s.index, tau / replicas, counted(s.index), gather(s.index), 1);
   }
 }
 
@@ -225,24 +257,39 @@ void oracle_executor::update_all(std::int64_t tau) {
 
 std::optional<loss_metrics> oracle_executor::evaluate(const dataset& data, std::int64_t batch,
                                                       const std::vector<std::vector<tensor>>& states) {
-  microbatch_loader loader(data, batch, 1, services_.options.seed, false);
+  microbatch_loader loader(services_.inputs.net, data, evaluation_batches(services_.options, batch), 1);
   loss_metrics total;
-  for (std::int64_t b = 0; b < loader.plan().per_epoch(); ++b) {
+  for (std::int64_t b = 0; b < loader.minibatches().per_epoch(); ++b) {
     if (services_.control.stop) return std::nullopt;
     services_.observer.on_progress({"evaluating", total.samples, data.size()});
     const auto loaded = loader.load(b, 0);
-    std::vector<tensor> flowing{loaded.input};
-    loss_metrics metrics;
-    for (auto& s : services_.built.stages)
+    std::vector<tensor> flowing;
+    std::vector<tensor> results;
+    loss_metrics metrics{.samples = loaded.info.samples, .counts = loaded.info.counts};
+    for (auto& s : services_.built.stages) {
+      loss_metrics part;
+      feed(s, loaded, flowing);
       run_and_settle(s.update_stream(), [&](backend& ops, outcome& tells) {
         auto stage_states = states[static_cast<std::size_t>(s.index)];
-        flowing =
-            compute_evaluation(ops, services_.built, s, std::move(flowing), loaded.labels,
-                               *weights_in_use(of(s).weights, *services_.built.rule), stage_states, metrics, tells);
+        flowing = compute_evaluation(ops, services_.built, s, loaded.info, std::move(flowing),
+                                     *weights_in_use(of(s).weights, *services_.built.rule), stage_states, part, results,
+                                     tells);
       });
+      metrics.add_part(part);
+    }
+    report_results(b, std::move(results));
     total += metrics;
   }
   return total;
+}
+
+void oracle_executor::report_results(std::int64_t batch, std::vector<tensor> results) const {
+  if (results.empty()) return;
+  const auto& net = *services_.built.net;
+  batch_results found{batch, {}};
+  for (std::size_t i = 0; i < results.size(); ++i)
+    found.tensors[net.value(services_.built.stages.back().layers->outputs()[i]).name] = std::move(results[i]);
+  services_.observer.on_results(found);
 }
 
 std::map<int, stage_copy> oracle_executor::copies(copy_of what, const std::string& after) {

@@ -6,6 +6,7 @@
 #include "actors/policy/settle_plan.hpp"
 #include "actors/ranks/job.hpp"
 #include "actors/run/sample_needs.hpp"
+#include "actors/source/data_binding.hpp"
 #include "kernels/check.hpp"
 #include "kernels/device_kinds.hpp"
 #include "planner/check_schedule.hpp"
@@ -18,18 +19,9 @@ namespace {
 
 void check_data(const run_options& o, const run_inputs& in) {
   if (in.train == nullptr || in.train->size() < 1) throw usage_error("data: no training samples");
-  const auto& wanted = in.net->value(in.net->input()).spec.dims;
-  for (const auto* d : {in.train, in.test}) {
-    if (d == nullptr) continue;
-    auto got = d->input().dims;
-    got.insert(got.begin(), 1);
-    if (got != wanted)
-      throw usage_error("data: samples are " + to_string(d->input().dims) + "; " + in.net->name() + " takes " +
-                        to_string({wanted.begin() + 1, wanted.end()}));
-    if (d->classes() > in.net->classes())
-      throw usage_error("data: " + std::to_string(d->classes()) + " classes; " + in.net->name() + " has " +
-                        std::to_string(in.net->classes()) + " outputs");
-  }
+  for (const auto* d : {in.train, in.test})
+    if (d != nullptr) bind_data(*in.net, *d);
+  if (in.net->losses().empty() && !o.eval_only) throw usage_error(in.net->name() + " has no loss to train by");
   if (o.eval_only && in.test == nullptr) throw usage_error("eval-only: this data has no test set");
 }
 
@@ -126,8 +118,8 @@ resolved_run resolve_run(const planner::plan_ptr& given, const run_options& opti
   check_layer_actors(o, inputs, first_layers_of(*plan.plan, *inputs.net));
   require_whole_minibatch(o, inputs.train->size());
   const epoch_minibatches minibatches(inputs.train->size(), o.batch, o.last);
-  plan.drains.per_epoch = minibatches.per_epoch();
-  plan.drains.total = o.steps > 0 ? o.steps : o.epochs * minibatches.per_epoch();
+  plan.drains.per_epoch = inputs.train->minibatches(training_batches(o))->per_epoch();
+  plan.drains.total = o.steps > 0 ? o.steps : o.epochs * plan.drains.per_epoch;
   plan.drains.eval_every = inputs.test != nullptr ? o.eval_every : 0;
   plan.drains.checkpoint_every = o.checkpoint.empty() ? 0 : o.checkpoint_every;
   o.lr.total_steps = plan.drains.total;

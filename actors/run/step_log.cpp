@@ -2,6 +2,7 @@
 #include "actors/run/step_log.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/model_metrics.hpp"
 
 namespace penstock::actors {
 
@@ -25,12 +26,16 @@ void step_log::begin_stretch(std::int64_t first_minibatch, std::int64_t in_fligh
 
 void step_log::add(std::int64_t minibatch, std::int32_t microbatch, const loss_metrics& metrics) {
   check(minibatch >= next_, "a loss of a minibatch that is already reported");
-  pending_[minibatch].parts[microbatch] = metrics;
+  auto& open = pending_[minibatch];
+  ++open.came;
+  if (const auto [part, is_first] = open.parts.try_emplace(microbatch, metrics); !is_first)
+    part->second.add_part(metrics);
   while (!pending_.empty() && pending_.begin()->first == next_ &&
-         pending_.begin()->second.parts.size() == static_cast<std::size_t>(microbatches_)) {
+         pending_.begin()->second.came == microbatches_ * tellers_) {
     loss_metrics sum;
     for (const auto& [m, part] : pending_.begin()->second.parts)
       sum += part;
+    sum.counts = pending_.begin()->second.parts.begin()->second.counts; // each has its minibatch's
     pending_.erase(pending_.begin());
     finish(next_++, sum);
   }
@@ -65,10 +70,14 @@ void step_log::finish(std::int64_t minibatch, const loss_metrics& sum) {
   event.step = minibatch + 1;
   event.epoch = minibatch / per_epoch_;
   event.total_steps = total_steps_;
-  event.loss = sum.loss_sum / static_cast<double>(std::max<std::int64_t>(1, sum.samples));
-  event.accuracy = static_cast<double>(sum.correct_top1) / static_cast<double>(std::max<std::int64_t>(1, sum.samples));
+  event.loss = mean_loss(*net_, sum, phase::training);
+  event.shown = shown_values(*net_, sum, phase::training);
   event.learning_rate = learning_rate(lr_, minibatch);
   event.samples_per_s = recent_rate(now, sum.samples);
+  for (std::size_t c = 1; c < net_->counts().size(); ++c)
+    event.rates.push_back(
+        {net_->counts()[c],
+         event.samples_per_s * sum.counts[c] / static_cast<double>(std::max<std::int64_t>(1, sum.samples)), false});
   observer_.on_step(event);
 }
 

@@ -11,12 +11,15 @@ namespace penstock::actors {
 /// Used by one thread at a time. Sums a minibatch's losses in micro-batch order, so that they repeat.
 class step_log {
 public:
-  step_log(run_observer& observer, lr_schedule_options lr, int microbatches, std::int64_t per_epoch,
-           std::int64_t total_steps)
-      : observer_(observer), lr_(lr), microbatches_(microbatches), per_epoch_(per_epoch), total_steps_(total_steps) {}
+  step_log(std::shared_ptr<const model> net, run_observer& observer, lr_schedule_options lr, int microbatches,
+           std::int64_t per_epoch, std::int64_t total_steps)
+      : net_(std::move(net)), observer_(observer), lr_(lr), microbatches_(microbatches), per_epoch_(per_epoch),
+        total_steps_(total_steps) {}
 
   /// Of the minibatches to come; none is pending.
   void set_microbatches(int microbatches) { microbatches_ = microbatches; }
+  /// Stages that each tell of a micro-batch, of the minibatches to come.
+  void set_tellers(int tellers) { tellers_ = tellers; }
   /// The pipeline fills from here on; `in_flight` minibatches are not counted as steady.
   void begin_stretch(std::int64_t first_minibatch, std::int64_t in_flight);
   void add(std::int64_t minibatch, std::int32_t microbatch, const loss_metrics& metrics);
@@ -43,13 +46,16 @@ private:
   using clock = std::chrono::steady_clock;
   struct pending {
     std::map<std::int32_t, loss_metrics> parts;
+    int came = 0;
   };
   void finish(std::int64_t minibatch, const loss_metrics& sum);
   double recent_rate(clock::time_point now, std::int64_t samples);
 
+  std::shared_ptr<const model> net_;
   run_observer& observer_;
   lr_schedule_options lr_;
   int microbatches_;
+  int tellers_ = 1;
   std::int64_t per_epoch_;
   std::int64_t total_steps_;
   std::map<std::int64_t, pending> pending_;

@@ -71,7 +71,8 @@ void wirer::spawn_ends() {
   if (const auto& first = parts_.stages.front(); first.is_local()) {
     all_.source = spawn_source(system_, context_,
                                {.plan_epoch = context_->services.plan_epoch,
-                                .last_stage = parts_.stages.back().index,
+                                .inputs = input_names(*parts_.net),
+                                .readers = input_readers(parts_),
                                 .replicas = static_cast<int>(first.replicas.size()),
                                 .local = first.local,
                                 .ahead = 2 * loaders});
@@ -229,8 +230,15 @@ void wirer::connect() {
       caf::anon_send(all_.stages[i][static_cast<std::size_t>(r)],
                      connect_stage_msg{s.index, left[i], right[i], from, first.deal, metrics, all_.optimizers[i]});
     }
-  if (all_.source)
-    caf::anon_send(all_.source, connect_source_msg{first, all_.stages.back(), side_of(n - 1).deal, all_.loaders});
+  if (!all_.source) return;
+  connect_source_msg m{first, {}, {}, all_.loaders};
+  std::map<int, std::function<int(const message_key&)>> deals;
+  for (const auto& reader : input_readers(parts_)) {
+    m.readers[reader.stage] = all_.stages[static_cast<std::size_t>(reader.stage)];
+    deals[reader.stage] = side_of(reader.stage).deal;
+  }
+  m.deal = [deals = std::move(deals)](int stage, const message_key& k) { return deals.at(stage)(k); };
+  caf::anon_send(all_.source, std::move(m));
 }
 
 } // namespace

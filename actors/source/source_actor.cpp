@@ -2,6 +2,7 @@
 #include "actors/source/source_actor.hpp"
 
 #include "actors/source/source_tracer.hpp"
+#include "actors/stage/inbox.hpp"
 
 #include <caf/event_based_actor.hpp>
 #include <caf/stateful_actor.hpp>
@@ -17,8 +18,8 @@ public:
     core_.emplace(std::move(place));
     const auto& s = context_->services;
     trace_ = source_tracer(s.trace);
-    training_loader_ = std::make_shared<microbatch_loader>(*s.inputs.train, s.options.batch, s.plan.microbatches,
-                                                           s.options.seed, true, s.options.last);
+    training_loader_ = std::make_shared<microbatch_loader>(s.inputs.net, *s.inputs.train, training_batches(s.options),
+                                                           s.plan.microbatches);
   }
   void connect(connect_source_msg m) { links_ = std::move(m); }
   void take(const begin_training_msg& m) {
@@ -60,10 +61,13 @@ private:
   }
   void carry_out_one(admit_microbatch& e) {
     trace_.wait_ends();
-    const auto& input = e.activation.tensors.front().value;
     const auto& key = e.activation.key;
-    trace_.admitted(key, input ? static_cast<std::int64_t>(input.bytes()) : 0);
-    caf::anon_send(links_.last.at(static_cast<std::size_t>(links_.deal_last(key))), std::move(e.labels));
+    trace_.admitted(key, total_bytes(e.activation.tensors));
+    for (auto& m : e.fed) {
+      const auto& replicas = links_.readers.at(m.key.stage);
+      const auto replica = static_cast<std::size_t>(links_.deal(m.key.stage, m.key));
+      caf::anon_send(replicas.at(replica), std::move(m));
+    }
     const auto& first = links_.first.of(key);
     caf::anon_send(first, std::move(e.activation));
   }

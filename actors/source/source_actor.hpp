@@ -9,9 +9,9 @@ namespace penstock::actors {
 
 /// Sent to the source once.
 struct connect_source_msg {
-  neighbour_side first;           ///< activations go there
-  std::vector<worker_actor> last; ///< labels go there
-  std::function<int(const message_key&)> deal_last;
+  neighbour_side first;                             ///< activations go there
+  std::map<int, std::vector<worker_actor>> readers; ///< of inputs, by stage
+  std::function<int(int, const message_key&)> deal; ///< to which replica of a stage
   std::vector<caf::actor> loaders;
 };
 

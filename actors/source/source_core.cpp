@@ -101,6 +101,13 @@ void source_core::load_ahead(source_effects& out) {
   }
 }
 
+std::vector<named_tensor> source_core::read_by(const input_reader& reader, const loaded_microbatch& data) const {
+  std::vector<named_tensor> tensors;
+  for (const int i : reader.inputs)
+    tensors.push_back({place_.inputs[static_cast<std::size_t>(i)], data.inputs[static_cast<std::size_t>(i)]});
+  return tensors;
+}
+
 void source_core::pump(source_effects& out) {
   if (!begun_) return;
   load_ahead(out);
@@ -113,10 +120,12 @@ void source_core::pump(source_effects& out) {
     last_admitted_ = next_;
     next_ = next_of_ours(next_ + 1);
     auto& data = found.mapped();
-    admit_microbatch one{{key, 0, data.samples, {}},
-                         {key, std::move(data.labels), data.samples, data.minibatch_samples}};
-    one.labels.key.stage = place_.last_stage;
-    one.activation.tensors.push_back({"input", std::move(data.input)});
+    admit_microbatch one{{key, 0, data.info, read_by(place_.readers.front(), data)}, {}};
+    for (std::size_t r = 1; r < place_.readers.size(); ++r) {
+      auto to = key;
+      to.stage = place_.readers[r].stage;
+      one.fed.push_back({to, data.info, read_by(place_.readers[r], data)});
+    }
     out.emplace_back(std::move(one));
     load_ahead(out);
   }

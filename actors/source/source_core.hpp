@@ -13,20 +13,25 @@ namespace penstock::actors {
 
 /// One micro-batch as it was loaded.
 struct loaded_microbatch {
-  tensor input;  ///< plain, [samples, ...]; "none" when empty
-  tensor labels; ///< i64 [samples]
-  std::int64_t samples = 0;
-  std::int64_t minibatch_samples = 0;
+  microbatch_info info;
+  std::vector<tensor> inputs; ///< by model::inputs(): plain, [samples, ...]; "none" when empty
+};
+
+/// A stage that reads inputs of the model.
+struct input_reader {
+  int stage = 0;
+  std::vector<int> inputs; ///< indices in model::inputs(), in the order of its segment::fed()
 };
 
 /// Where a source stands in its plan epoch. Each rank that hosts replicas of stage 0 has one, which admits what is
 /// dealt to those.
 struct source_place {
   std::int64_t plan_epoch = 0;
-  int last_stage = 0;     ///< takes the labels
-  int replicas = 1;       ///< of stage 0, in all
-  std::vector<int> local; ///< of them, on this rank
-  std::int64_t ahead = 4; ///< micro-batches asked for before they can be admitted
+  std::vector<std::string> inputs;   ///< names, by model::inputs()
+  std::vector<input_reader> readers; ///< stage 0 first
+  int replicas = 1;                  ///< of stage 0, in all
+  std::vector<int> local;            ///< of them, on this rank
+  std::int64_t ahead = 4;            ///< micro-batches asked for before they can be admitted
 };
 
 /// Coordinator to the source: batches of an evaluation.
@@ -40,8 +45,8 @@ struct load_microbatch {
   message_key key; ///< its answer goes to source_core::loaded
 };
 struct admit_microbatch {
-  activation_msg activation; ///< to stage 0
-  labels_msg labels;         ///< to the last stage
+  activation_msg activation;   ///< to stage 0
+  std::vector<inputs_msg> fed; ///< to the other stages that read inputs
 };
 /// The answer to a pause.
 struct admitted_so_far {
@@ -75,6 +80,7 @@ private:
   void restart(message_key first, std::int64_t minibatches, int microbatches, std::int64_t credit);
   void pump(source_effects& out);
   void load_ahead(source_effects& out);
+  std::vector<named_tensor> read_by(const input_reader& reader, const loaded_microbatch& data) const;
   message_key key_at(std::int64_t index) const;
   bool is_ours(std::int64_t index) const;
   std::int64_t next_of_ours(std::int64_t index) const;

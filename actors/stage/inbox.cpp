@@ -9,18 +9,16 @@ namespace penstock::actors {
 
 namespace {
 
-void check_spec(const model_value& value, const tensor& t, std::int64_t samples) {
-  auto wanted = value.spec.dims;
-  if (!wanted.empty()) wanted[0] = samples;
-  if (t.type() == value.spec.type && t.dims() == wanted) return;
-  throw error("[message] tensor '" + value.name + "' is " + std::string(name_of(t.type())) + " " + to_string(t.dims()) +
-              "; the model has " + std::string(name_of(value.spec.type)) + " " + to_string(wanted));
+void check_spec(const std::string& name, const tensor_spec& wanted, const tensor& t) {
+  if (t.type() == wanted.type && t.dims() == wanted.dims) return;
+  throw error("[message] tensor '" + name + "' is " + std::string(name_of(t.type())) + " " + to_string(t.dims()) +
+              "; the model has " + std::string(name_of(wanted.type)) + " " + to_string(wanted.dims));
 }
 
 } // namespace
 
 std::vector<tensor> in_model_order(const model& m, const std::vector<value_id>& wanted, std::vector<named_tensor> got,
-                                   std::int64_t samples, bool none_allowed) {
+                                   const microbatch_info& of, bool none_allowed) {
   if (got.size() != wanted.size())
     throw error("[message] " + std::to_string(got.size()) + " tensors came; the cut has " +
                 std::to_string(wanted.size()));
@@ -33,7 +31,7 @@ std::vector<tensor> in_model_order(const model& m, const std::vector<value_id>& 
         named(got[i]) ? got.begin() + static_cast<std::ptrdiff_t>(i) : std::find_if(got.begin(), got.end(), named);
     if (it == got.end()) throw error("[message] tensor '" + value.name + "' is missing");
     if (it->value)
-      check_spec(value, it->value, samples);
+      check_spec(value.name, m.spec(wanted[i], of), it->value);
     else if (!none_allowed)
       throw error("[message] tensor '" + value.name + "' is empty");
     tensors.push_back(std::move(it->value));

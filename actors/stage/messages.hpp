@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/layer.hpp"
-#include "kernels/loss.hpp"
+#include "kernels/loss_metrics.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -29,11 +29,12 @@ struct named_tensor {
   tensor value;     ///< "none": explicitly no gradient
 };
 
-/// From the stage before (or the source): the tensors that cross the cut, left to right.
+/// From the stage before: the tensors that cross the cut, left to right. From the source: the model's inputs that stage
+/// 0 reads.
 struct activation_msg {
   message_key key;
   std::int64_t version = 0; ///< weight version the sender's forward used
-  std::int64_t samples = 0; ///< of this micro-batch; 0: an empty one, which computes nothing
+  microbatch_info info;
   std::vector<named_tensor> tensors;
 };
 
@@ -44,18 +45,18 @@ struct gradient_msg {
   std::vector<named_tensor> tensors;
 };
 
-/// From the source to the last stage, past all others.
-struct labels_msg {
+/// From the source to a later stage that reads inputs of the model (labels, lengths), past all others.
+struct inputs_msg {
   message_key key;
-  tensor labels;                      ///< i64 [samples]
-  std::int64_t samples = 0;           ///< of this micro-batch
-  std::int64_t minibatch_samples = 0; ///< of its minibatch: the loss is divided by it, once
+  microbatch_info info;
+  std::vector<named_tensor> tensors;
 };
 
-/// Last stage to the metrics.
+/// To the metrics, from each stage that has losses or, evaluating, results.
 struct loss_msg {
   message_key key;
-  loss_metrics metrics;
+  loss_metrics metrics;              ///< its own losses' sums; samples and counts of the micro-batch and its minibatch
+  std::vector<named_tensor> results; ///< evaluating, from the last stage: the model's
 };
 
 /// To the source that admitted it: one micro-batch leaves the pipeline, its last work being handed over by stage 0 (or
@@ -90,7 +91,7 @@ struct gradient_share_msg {
   std::int64_t stretch = 0;
   std::int64_t group = 0;
   int replica = 0;
-  std::int64_t minibatches = 0;         ///< it contributes; pipedream family: 0 or 1
+  std::int64_t minibatches = 0;         ///< it contributes of which something counts; pipedream family: 0 or 1
   gradients_ptr gradients{};            ///< by parameter
   std::int64_t holds_from = holds_none; ///< the oldest version, counted from the drain, that the replica still reads
 };

@@ -135,8 +135,8 @@ std::unique_ptr<pipeline> build_pipeline(const planner::execution_plan& plan, co
   const auto cuts = first_layers_of(plan, *net);
   p->where = placement_of(plan);
   p->rank = rank;
-  p->net = std::move(net);
-  p->loss = softmax_cross_entropy(options.label_smoothing);
+  p->net = options.label_smoothing > 0 ? std::make_shared<const model>(net->smoothed(options.label_smoothing))
+                                       : std::move(net);
   p->rule = make_optimizer(options.optimizer);
   p->require_finite = options.stop_on_nonfinite;
   p->chunks = plan.chunks;

@@ -8,7 +8,6 @@
 #include "actors/run_options.hpp"
 #include "actors/stage/compute_times.hpp"
 #include "actors/stage/work_line.hpp"
-#include "kernels/loss.hpp"
 #include "kernels/safetensors.hpp"
 #include "kernels/segment.hpp"
 #include "kernels/stream.hpp"
@@ -55,7 +54,6 @@ struct pipeline {
   std::shared_ptr<const model> net;
   std::vector<stage_unit> stages;
   std::unique_ptr<optimizer> rule;
-  softmax_cross_entropy loss;
   int chunks = 1; ///< stages that each worker hosts
   int threads = 1;
   bool require_finite = true; ///< of what layers return
@@ -71,6 +69,11 @@ struct pipeline {
     return hosted;
   }
 };
+
+/// It has losses; or it is the last, whose results are the model's.
+inline bool tells_metrics(const stage_unit& s) {
+  return !s.layers->losses().empty() || (s.is_last && !s.layers->outputs().empty());
+}
 
 /// Opens devices and streams of a settled plan (pinned when options.pin and there are cores enough), allocates weights
 /// with their initial values. Only what `rank` hosts gets devices and weights.

@@ -1,6 +1,8 @@
 // From stages and options to places.
 #include "actors/stage/places.hpp"
 
+#include <algorithm>
+
 namespace penstock::actors {
 
 namespace {
@@ -11,6 +13,8 @@ stage_place stage_place_of(const pipeline& p, const stage_unit& s, int replica, 
           .replicas = static_cast<int>(s.replicas.size()),
           .is_first = s.is_first,
           .is_last = s.is_last,
+          .reads_inputs = !s.is_first && !s.layers->fed().empty(),
+          .tells_metrics = tells_metrics(s),
           .recomputes = s.recomputes,
           .sends_buckets = p.where.hosts(s.index).size() > 1,
           .stops_on_nonfinite = options.stop_on_nonfinite,
@@ -30,6 +34,29 @@ worker_place place_of(const pipeline& p, const planner::worker& w, const run_opt
     place.stages.push_back(std::move(one));
   }
   return place;
+}
+
+std::vector<std::string> input_names(const model& net) {
+  std::vector<std::string> names;
+  for (const auto& input : net.inputs())
+    names.push_back(net.value(input.value).name);
+  return names;
+}
+
+std::vector<input_reader> input_readers(const pipeline& p) {
+  std::vector<input_reader> readers;
+  for (const auto& s : p.stages) {
+    input_reader reader{.stage = s.index};
+    for (const auto id : s.layers->fed())
+      for (std::size_t i = 0; i < p.net->inputs().size(); ++i)
+        if (p.net->inputs()[i].value == id) reader.inputs.push_back(static_cast<int>(i));
+    if (s.is_first || !reader.inputs.empty()) readers.push_back(std::move(reader));
+  }
+  return readers;
+}
+
+int metrics_tellers(const pipeline& p) {
+  return static_cast<int>(std::count_if(p.stages.begin(), p.stages.end(), tells_metrics));
 }
 
 coordinator_place place_of(const pipeline& p, const run_options& options) {

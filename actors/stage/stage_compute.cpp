@@ -6,7 +6,9 @@
 #include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/ops/optimizer_ops.hpp"
 
+#include <algorithm>
 #include <exception>
+#include <utility>
 
 namespace penstock::actors {
 
@@ -16,6 +18,7 @@ segment_call training_call(const pipeline& p, const microbatch_id& id, const rep
   return {.seed = id.seed,
           .minibatch = id.minibatch,
           .microbatch = id.microbatch,
+          .info = id.info,
           .tells = p.require_finite ? &tells : nullptr,
           .observe = r.observe};
 }
@@ -24,16 +27,22 @@ bool reads_host(backend& ops) {
   return ops.device().host_memory() != nullptr;
 }
 
-// The source sends plain images, and so do other ranks where the device's memory is its own; between layers rank-4
-// tensors have the device's layout.
-void take_in(backend& ops, std::vector<tensor>& inputs, bool from_source) {
-  if (!from_source && reads_host(ops)) return;
-  for (auto& t : inputs) {
+// Other ranks send plain tensors where the device's memory is its own; between layers rank-4 tensors have the device's
+// layout.
+void take_in(backend& ops, std::span<tensor> tensors) {
+  for (auto& t : tensors) {
     if (!t) continue;
     t = ops.from_host(t, memory_use::activations);
     if (t.rank() == 4 && t.type() == dtype::f32)
       t = ops.reorder(t, ops.activation_format(t.dims()), memory_use::activations);
   }
+}
+
+// Those of a forward: what the source feeds is behind what the stage before sent.
+void take_in_arguments(backend& ops, const segment& layers, std::span<tensor> arguments) {
+  const auto fed = layers.inputs().size();
+  if (!reads_host(ops)) take_in(ops, arguments.first(fed));
+  take_in(ops, arguments.subspan(fed));
 }
 
 // Statistics come from the host when a run or an evaluation begins.
@@ -67,7 +76,7 @@ private:
 void look_through_messages(backend& ops, const pipeline& p, const stage_unit& s, const char* what,
                            const std::vector<value_id>& ids, const std::vector<tensor>& tensors, outcome& tells) {
   if (!p.require_finite) return;
-  for (std::size_t i = 0; i < tensors.size(); ++i)
+  for (std::size_t i = 0; i < ids.size(); ++i)
     if (tensors[i])
       tells.expect(ops.get<elementwise_ops>().find_nonfinite(tensors[i]),
                    [dims = tensors[i].dims(),
@@ -84,30 +93,47 @@ void recompute(backend& ops, const pipeline& p, const stage_unit& s, const repli
   s.layers->forward(ops, call, std::move(record.inputs), record.weights->tensors, states, &record.activations);
 }
 
-void expect_metrics(const softmax_cross_entropy::forward_value& loss, const tensor& logits, loss_metrics& metrics,
-                    outcome& tells) {
-  tells.expect(loss.sums, [&metrics, samples = logits.dim(0), classes = logits.dim(1)](const tensor& sums) {
-    metrics = read_metrics(sums, samples, classes);
-  });
+// What the losses of a stage sum, when it is complete.
+void expect_metrics(const pipeline& p, const stage_unit& s, const microbatch_info& info, const segment_losses& found,
+                    loss_metrics& metrics, outcome& tells) {
+  metrics.samples = info.samples;
+  metrics.counts = info.counts;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto& loss = p.net->losses()[static_cast<std::size_t>(s.layers->losses()[i])];
+    std::vector<shape> read;
+    for (const auto id : loss.inputs)
+      read.push_back(p.net->spec(id, info).dims);
+    tells.expect(found[i].sums, [&loss, &metrics, read = std::move(read)](const tensor& sums) {
+      loss.op->judge(sums, read);
+      const auto count = loss.op->sums().size();
+      std::copy_n(sums.data<double>(), count, metrics.sums.begin() + static_cast<std::ptrdiff_t>(loss.first_sum));
+    });
+  }
 }
 
 } // namespace
 
 std::vector<tensor> compute_forward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
-                                    std::span<tensor> states, std::vector<tensor> inputs, const tensor& labels,
-                                    microbatch_record& record, loss_metrics& metrics, outcome& tells) {
-  if (record.id.samples == 0) return std::vector<tensor>(s.layers->outputs().size());
+                                    std::span<tensor> states, std::vector<tensor> inputs, microbatch_record& record,
+                                    loss_metrics& metrics, outcome& tells) {
+  const auto& info = record.id.info;
+  if (info.samples == 0) {
+    metrics.counts = info.counts;
+    return std::vector<tensor>(s.layers->outputs().size());
+  }
   const timing measured(ops, r.times.forward, tells);
-  take_in(ops, inputs, s.is_first);
+  take_in_arguments(ops, *s.layers, inputs);
   take_in_states(ops, states);
   if (s.after_layer_actor) look_through_messages(ops, p, s, "the activation", s.layers->inputs(), inputs, tells);
   if (s.recomputes) record.inputs = inputs; // a second handle: no layer may write into them
-  auto outputs = s.layers->forward(ops, training_call(p, record.id, r, tells), std::move(inputs),
-                                   record.weights->tensors, states, s.recomputes ? nullptr : &record.activations);
-  if (!s.is_last) return outputs;
-  record.loss = p.loss.forward(ops, outputs.front(), ops.from_host(labels, memory_use::activations));
-  expect_metrics(record.loss, outputs.front(), metrics, tells);
-  return {};
+  auto outputs =
+      s.layers->forward(ops, training_call(p, record.id, r, tells), std::move(inputs), record.weights->tensors, states,
+                        s.recomputes ? nullptr : &record.activations, &record.losses);
+  expect_metrics(p, s, info, record.losses, metrics, tells);
+  for (auto& loss : record.losses)
+    loss.sums = {};
+  if (s.is_last) return {};
+  return outputs;
 }
 
 namespace {
@@ -116,16 +142,11 @@ namespace {
 std::vector<tensor> prepare_backward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
                                      std::span<tensor> states, std::vector<tensor> output_gradients,
                                      microbatch_record& record, outcome& tells) {
-  take_in(ops, output_gradients, false);
+  if (!reads_host(ops)) take_in(ops, output_gradients);
   if (s.before_layer_actor)
     look_through_messages(ops, p, s, "the gradient", s.layers->outputs(), output_gradients, tells);
   if (s.recomputes) recompute(ops, p, s, r, states, record, tells);
-  if (!s.is_last) return output_gradients;
-  check(record.id.minibatch_samples > 0, "the loss needs the minibatch's sample count");
-  const auto scale = 1.0F / static_cast<float>(record.id.minibatch_samples);
-  output_gradients.clear();
-  output_gradients.push_back(p.loss.backward(ops, record.loss, scale));
-  record.loss = {};
+  output_gradients.resize(s.layers->outputs().size()); // nobody sends one for the model's results
   return output_gradients;
 }
 
@@ -146,44 +167,51 @@ std::vector<tensor> compute_backward(backend& ops, const pipeline& p, const stag
                                      std::span<tensor> states, std::vector<tensor> output_gradients,
                                      const weight_set& weights, microbatch_record& record, std::span<tensor> gradients,
                                      outcome& tells, const layer_listener& layer_done) {
-  if (record.id.samples == 0) return std::vector<tensor>(s.layers->inputs().size());
+  if (record.id.info.samples == 0) return std::vector<tensor>(s.layers->inputs().size());
   const timing measured(ops, r.times.backward, tells);
   output_gradients = prepare_backward(ops, p, s, r, states, std::move(output_gradients), record, tells);
   return s.layers->backward(ops, telling_call(ops, p, record, r, tells, layer_done), std::move(output_gradients),
-                            weights.tensors, std::move(record.activations), gradients);
+                            weights.tensors, std::move(record.activations), gradients,
+                            std::exchange(record.losses, {}));
 }
 
 std::vector<tensor> compute_backward_input(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
                                            std::span<tensor> states, std::vector<tensor> output_gradients,
                                            const weight_set& weights, microbatch_record& record, outcome& tells) {
-  if (record.id.samples == 0) return std::vector<tensor>(s.layers->inputs().size());
+  if (record.id.info.samples == 0) return std::vector<tensor>(s.layers->inputs().size());
   const timing measured(ops, r.times.backward_input, tells);
   output_gradients = prepare_backward(ops, p, s, r, states, std::move(output_gradients), record, tells);
   return s.layers->backward_input(ops, training_call(p, record.id, r, tells), std::move(output_gradients),
-                                  weights.tensors, std::move(record.activations), record.weight_work);
+                                  weights.tensors, std::move(record.activations), record.weight_work,
+                                  std::exchange(record.losses, {}));
 }
 
 void compute_backward_weight(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
                              const weight_set& weights, microbatch_record& record, std::span<tensor> gradients,
                              outcome& tells, const layer_listener& layer_done) {
-  if (record.id.samples == 0) return;
+  if (record.id.info.samples == 0) return;
   const timing measured(ops, r.times.backward_weight, tells);
   s.layers->backward_weight(ops, telling_call(ops, p, record, r, tells, layer_done), weights.tensors,
                             std::move(record.weight_work), gradients);
 }
 
-std::vector<tensor> compute_evaluation(backend& ops, const pipeline& p, const stage_unit& s, std::vector<tensor> inputs,
-                                       const tensor& labels, const weight_set& weights, std::span<tensor> states,
-                                       loss_metrics& metrics, outcome& tells) {
-  take_in(ops, inputs, s.is_first);
+std::vector<tensor> compute_evaluation(backend& ops, const pipeline& p, const stage_unit& s,
+                                       const microbatch_info& info, std::vector<tensor> inputs,
+                                       const weight_set& weights, std::span<tensor> states, loss_metrics& metrics,
+                                       std::vector<tensor>& results, outcome& tells) {
+  take_in_arguments(ops, *s.layers, inputs);
   take_in_states(ops, states);
   if (s.after_layer_actor) look_through_messages(ops, p, s, "the activation", s.layers->inputs(), inputs, tells);
+  segment_losses losses;
   auto outputs = s.layers->forward(
-      ops, {.mode = phase::evaluation, .update_state = false, .tells = p.require_finite ? &tells : nullptr},
-      std::move(inputs), weights.tensors, states, nullptr);
+      ops,
+      {.mode = phase::evaluation, .info = info, .update_state = false, .tells = p.require_finite ? &tells : nullptr},
+      std::move(inputs), weights.tensors, states, nullptr, &losses);
+  expect_metrics(p, s, info, losses, metrics, tells);
   if (!s.is_last) return outputs;
-  const auto loss = p.loss.forward(ops, outputs.front(), ops.from_host(labels, memory_use::activations));
-  expect_metrics(loss, outputs.front(), metrics, tells);
+  results.resize(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    tells.expect(ops.to_plain(outputs[i]), [&results, i](const tensor& there) { results[i] = there; });
   return {};
 }
 
@@ -274,8 +302,8 @@ void compute_work(backend& ops, const pipeline& p, const stage_unit& s, replica_
                   const layer_listener& layer_done) {
   switch (job.what) {
   case stage_work::kind::forward:
-    job.outputs = compute_forward(ops, p, s, r, *job.states, std::move(job.inputs), job.labels, *job.record,
-                                  job.metrics, job.tells);
+    job.outputs =
+        compute_forward(ops, p, s, r, *job.states, std::move(job.inputs), *job.record, job.metrics, job.tells);
     if (job.lets_go_of_weights) job.record->weights.reset();
     return;
   case stage_work::kind::backward:
@@ -289,8 +317,8 @@ void compute_work(backend& ops, const pipeline& p, const stage_unit& s, replica_
   case stage_work::kind::backward_weight:
     return compute_backward_weight(ops, p, s, r, *job.weights, *job.record, *job.gradients, job.tells, layer_done);
   case stage_work::kind::evaluate:
-    job.outputs = compute_evaluation(ops, p, s, std::move(job.inputs), job.labels, *job.weights, *job.states,
-                                     job.metrics, job.tells);
+    job.outputs = compute_evaluation(ops, p, s, job.info, std::move(job.inputs), *job.weights, *job.states, job.metrics,
+                                     job.results, job.tells);
     return;
   }
 }

@@ -30,9 +30,9 @@ void stage_core::put(gradient_msg m) {
   check_key(m.key);
   gradients_in_.put(std::move(m), bound(), "gradient");
 }
-void stage_core::put(labels_msg m) {
+void stage_core::put(inputs_msg m) {
   check_key(m.key);
-  labels_.put(std::move(m), bound(), "labels");
+  fed_.put(std::move(m), bound(), "inputs");
 }
 
 // The optimizer may have begun before this replica has.
@@ -59,7 +59,7 @@ void stage_core::adopt_early() {
 void stage_core::restart(std::int64_t stretch, phase mode) {
   activations_.restart(mode, "activation");
   gradients_in_.restart(mode, "gradient");
-  labels_.restart(mode, "labels");
+  fed_.restart(mode, "inputs");
   check(records_.empty(), "a stretch began before the one before was over");
   stretch_ = stretch;
   has_begun_ = true;
@@ -84,7 +84,7 @@ void stage_core::begin_evaluation(std::int64_t stretch, std::vector<tensor> stat
 }
 
 bool stage_core::has_input(const planner::action& a) const {
-  return activations_.has(a.minibatch, a.microbatch) && (!place_.is_last || labels_.has(a.minibatch, a.microbatch));
+  return activations_.has(a.minibatch, a.microbatch) && (!place_.reads_inputs || fed_.has(a.minibatch, a.microbatch));
 }
 
 bool stage_core::has_gradient(const planner::action& a) const {
@@ -108,26 +108,36 @@ bool stage_core::keeps_versions_for_backward() const {
   return run_->schedule.stashes_weights || place_.recomputes;
 }
 
+// What came from the stage before and from the source, in the order in which the segment takes it.
+void stage_core::take_arguments(const key& k, stage_work& job) {
+  const auto& net = place_.layers->whole();
+  auto m = activations_.take(k.first, k.second);
+  job.info = m.info;
+  std::optional<inputs_msg> fed;
+  if (place_.reads_inputs) {
+    fed = fed_.take(k.first, k.second);
+    if (fed->info != m.info)
+      throw error("[message] the inputs of minibatch " + std::to_string(m.key.minibatch) + " are of " +
+                  std::to_string(fed->info.samples) + " samples, its activation of " + std::to_string(m.info.samples) +
+                  ", or of other extents");
+  }
+  if (m.info.samples == 0) return;
+  // The source sends stage 0 what it reads in place of an activation.
+  const auto& wanted = place_.is_first ? place_.layers->fed() : place_.layers->inputs();
+  job.inputs = in_model_order(net, wanted, std::move(m.tensors), m.info, false);
+  if (!fed) return;
+  for (auto& t : in_model_order(net, place_.layers->fed(), std::move(fed->tensors), m.info, false))
+    job.inputs.push_back(std::move(t));
+}
+
 std::shared_ptr<stage_work> stage_core::begin_forward(const planner::action& a) {
-  auto m = activations_.take(a.minibatch, a.microbatch);
   auto job = std::make_shared<stage_work>();
   job->what = stage_work::kind::forward;
   job->key = key_of(a);
-  job->samples = m.samples;
+  take_arguments({a.minibatch, a.microbatch}, *job);
   job->states = states_;
   job->record = std::make_shared<microbatch_record>();
-  job->record->id = {place_.seed, job->key.minibatch, a.microbatch, m.samples, 0};
-  if (place_.is_last) {
-    auto l = labels_.take(a.minibatch, a.microbatch);
-    if (l.samples != m.samples)
-      throw error("[message] " + std::to_string(l.samples) + " labels for " + std::to_string(m.samples) +
-                  " samples of minibatch " + std::to_string(m.key.minibatch));
-    job->labels = std::move(l.labels);
-    job->record->id.minibatch_samples = l.minibatch_samples;
-  }
-  if (m.samples > 0)
-    job->inputs =
-        in_model_order(place_.layers->whole(), place_.layers->inputs(), std::move(m.tensors), m.samples, false);
+  job->record->id = {place_.seed, job->key.minibatch, a.microbatch, job->info};
   job->record->weights = versions_.at(a.version);
   job->version = job->record->weights->version;
   job->lets_go_of_weights = !keeps_versions_for_backward();
@@ -147,13 +157,13 @@ std::shared_ptr<stage_work> stage_core::begin_backward(const planner::action& a)
   job->record = held->second.record;
   if (gives_early() && !gives_behind()) in_backward_.emplace(held->first, held->second.version);
   if (planner::makes_weight_gradient(a.kind)) records_.erase(held);
-  job->samples = job->record->id.samples;
+  job->info = job->record->id.info;
   job->weights = run_->schedule.stashes_weights ? job->record->weights : versions_.at(a.version);
   job->version = job->weights->version;
   if (!place_.is_last && planner::ends_flight(a.kind)) {
     auto m = gradients_in_.take(a.minibatch, a.microbatch);
     job->inputs =
-        in_model_order(place_.layers->whole(), place_.layers->outputs(), std::move(m.tensors), job->samples, true);
+        in_model_order(place_.layers->whole(), place_.layers->outputs(), std::move(m.tensors), job->info, true);
   }
   if (planner::makes_weight_gradient(a.kind)) add_to_update(a, *job);
   return job;
@@ -162,8 +172,9 @@ std::shared_ptr<stage_work> stage_core::begin_backward(const planner::action& a)
 void stage_core::add_to_update(const planner::action& a, stage_work& job) {
   const auto group = planner::update_of(run_->schedule, place_.stage, a.minibatch);
   auto& sum = gradients_[group];
-  if (!sum) sum = std::make_shared<std::vector<tensor>>(place_.layers->parameters().size());
-  job.gradients = sum;
+  if (!sum.gradients) sum.gradients = std::make_shared<std::vector<tensor>>(place_.layers->parameters().size());
+  job.gradients = sum.gradients;
+  sum.counts = sum.counts || place_.layers->whole().counts_anything(job.info);
   groups_begun_ = std::max(groups_begun_, group + 1);
   if (place_.sends_buckets && !cursor_.has_backward_for(place_.stage, group)) job.completes_group = group;
 }
@@ -190,8 +201,8 @@ std::optional<give_gradients> stage_core::give_after(const stage_work& job) {
 give_gradients stage_core::contribute(std::int64_t group) {
   gradient_share_msg share{.stretch = stretch_, .group = group, .replica = place_.replica};
   if (auto found = gradients_.extract(group)) {
-    share.minibatches = 1;
-    share.gradients = std::move(found.mapped());
+    share.minibatches = found.mapped().counts ? 1 : 0;
+    share.gradients = std::move(found.mapped().gradients);
   } else {
     share.gradients = std::make_shared<std::vector<tensor>>(place_.layers->parameters().size());
   }
@@ -206,14 +217,17 @@ std::shared_ptr<stage_work> stage_core::next_evaluation() {
   const auto ready =
       activations_.find_if([&](const key& k) { return has_input({.minibatch = k.first, .microbatch = k.second}); });
   if (!ready) return nullptr;
-  auto m = activations_.take(ready->first, ready->second);
   auto job = std::make_shared<stage_work>();
   job->what = stage_work::kind::evaluate;
-  job->key = m.key;
-  job->samples = m.samples;
+  job->key = {.plan_epoch = place_.plan_epoch,
+              .stretch = stretch_,
+              .minibatch = ready->first,
+              .since_drain = ready->first,
+              .microbatch = ready->second,
+              .stage = place_.stage,
+              .mode = phase::evaluation};
+  take_arguments(*ready, *job);
   job->states = evaluation_states_;
-  job->inputs = in_model_order(place_.layers->whole(), place_.layers->inputs(), std::move(m.tensors), m.samples, false);
-  if (place_.is_last) job->labels = labels_.take(ready->first, ready->second).labels;
   job->weights = weights->second;
   job->version = job->weights->version;
   return job;
@@ -242,11 +256,14 @@ std::int64_t stage_core::holds_from() const {
 // -- results ------------------------------------------------------------------------
 
 void require_finite_loss(const stage_place& place, const stage_work& job) {
-  if (job.what != stage_work::kind::forward || !place.is_last || !place.stops_on_nonfinite) return;
-  if (std::isfinite(job.metrics.loss_sum)) return;
-  throw error("[training] the loss is not finite (" + std::to_string(job.metrics.loss_sum) + "): " + name_of(place) +
-              ", minibatch " + std::to_string(job.key.minibatch) + ", micro-batch " +
-              std::to_string(job.key.microbatch) + ", weight version " + std::to_string(job.version));
+  if (job.what != stage_work::kind::forward || !place.stops_on_nonfinite) return;
+  double loss = 0;
+  for (const int l : place.layers->losses())
+    loss += job.metrics.sums[place.layers->whole().losses()[static_cast<std::size_t>(l)].first_sum];
+  if (std::isfinite(loss)) return;
+  throw error("[training] the loss is not finite (" + std::to_string(loss) + "): " + name_of(place) + ", minibatch " +
+              std::to_string(job.key.minibatch) + ", micro-batch " + std::to_string(job.key.microbatch) +
+              ", weight version " + std::to_string(job.version));
 }
 
 void stage_core::finish(stage_work& job, worker_effects& out) const {
@@ -262,19 +279,21 @@ message_key stage_core::for_stage(message_key key, int stage) {
 }
 
 activation_msg stage_core::activation_of(stage_work& job) const {
-  activation_msg m{for_stage(job.key, place_.stage + 1), job.version, job.samples, {}};
+  activation_msg m{for_stage(job.key, place_.stage + 1), job.version, job.info, {}};
   m.tensors = with_names(place_.layers->whole(), place_.layers->outputs(), std::move(job.outputs));
   return m;
 }
 
 // Of an evaluation too; there the last stage gives the credit back.
 void stage_core::finish_forward(stage_work& job, worker_effects& out) const {
-  if (!place_.is_last) {
-    out.emplace_back(send_activation{activation_of(job)});
-    return;
+  if (!place_.is_last) out.emplace_back(send_activation{activation_of(job)});
+  if (place_.tells_metrics) {
+    loss_msg m{job.key, job.metrics, {}};
+    if (!job.results.empty())
+      m.results = with_names(place_.layers->whole(), place_.layers->outputs(), std::move(job.results));
+    out.emplace_back(send_loss{std::move(m)});
   }
-  out.emplace_back(send_loss{{job.key, job.metrics}});
-  if (job.what == stage_work::kind::evaluate) out.emplace_back(return_credit{{job.key}});
+  if (place_.is_last && job.what == stage_work::kind::evaluate) out.emplace_back(return_credit{{job.key}});
 }
 
 void stage_core::finish_backward(stage_work& job, worker_effects& out) const {

@@ -22,7 +22,7 @@ public:
 
   void put(activation_msg m);
   void put(gradient_msg m);
-  void put(labels_msg m);
+  void put(inputs_msg m);
   /// False where its stretch has not begun here: it waits for that.
   bool take(weights_msg m);
 
@@ -69,6 +69,7 @@ private:
   using key = keyed_inbox<activation_msg>::key;
 
   void check_key(const message_key& k) const;
+  void take_arguments(const key& k, stage_work& job);
   void restart(std::int64_t stretch, phase mode);
   void add_to_update(const planner::action& a, stage_work& job);
   give_gradients give_of(const stage_work& job);
@@ -92,7 +93,7 @@ private:
   stretch_ptr run_; // while training
   keyed_inbox<activation_msg> activations_;
   keyed_inbox<gradient_msg> gradients_in_;
-  keyed_inbox<labels_msg> labels_;
+  keyed_inbox<inputs_msg> fed_;
   struct in_flight {
     std::shared_ptr<microbatch_record> record; // until all of its backward has begun
     std::int64_t version = 0;                  // captured, counted from the drain
@@ -100,11 +101,15 @@ private:
   std::map<key, in_flight> records_;
   // Versions that backwards on another stream than the updates' read, counted from the drain.
   std::map<key, std::int64_t> in_backward_;
-  std::int64_t groups_begun_ = 0;                   // updates that a backward here adds to
-  std::map<std::int64_t, weights_ptr> versions_;    // by version since the drain
-  std::int64_t first_version_ = 0;                  // at the drain
-  std::vector<weights_msg> early_;                  // of a stretch that has not begun here
-  std::map<std::int64_t, gradients_ptr> gradients_; // by update of the stretch
+  std::int64_t groups_begun_ = 0;                // updates that a backward here adds to
+  std::map<std::int64_t, weights_ptr> versions_; // by version since the drain
+  std::int64_t first_version_ = 0;               // at the drain
+  std::vector<weights_msg> early_;               // of a stretch that has not begun here
+  struct group_sum {
+    gradients_ptr gradients;
+    bool counts = false; // something of its minibatch does
+  };
+  std::map<std::int64_t, group_sum> gradients_; // by update of the stretch
   std::shared_ptr<std::vector<tensor>> evaluation_states_;
 };
 

@@ -11,8 +11,7 @@ struct microbatch_id {
   std::uint64_t seed = 0;
   std::int64_t minibatch = 0;
   std::int32_t microbatch = 0;
-  std::int64_t samples = 0;           ///< of the micro-batch; 0 computes nothing
-  std::int64_t minibatch_samples = 0; ///< only the last stage needs it
+  microbatch_info info;
 };
 
 /// What a forward leaves for its backward on one replica.
@@ -20,9 +19,9 @@ struct microbatch_record {
   microbatch_id id;
   weights_ptr weights; ///< the version that the forward used
   segment_activations activations;
-  segment_weight_work weight_work;           ///< instead of them, between the two parts of a split backward
-  std::vector<tensor> inputs;                ///< instead of activations where the stage recomputes
-  softmax_cross_entropy::forward_value loss; ///< last stage
+  segment_weight_work weight_work; ///< instead of them, between the two parts of a split backward
+  std::vector<tensor> inputs;      ///< instead of activations where the stage recomputes
+  segment_losses losses;
 };
 
 /// The core fills in what is read; whoever computes fills in the results and hands the job back. Each field has one
@@ -31,9 +30,8 @@ struct stage_work {
   enum class kind : std::uint8_t { forward, backward, backward_input, backward_weight, evaluate } what = kind::forward;
   message_key key;
   std::int64_t version = 0; ///< absolute, read
-  std::int64_t samples = 0;
-  std::vector<tensor> inputs; ///< activations, or output gradients
-  tensor labels;
+  microbatch_info info;
+  std::vector<tensor> inputs; ///< activations and the inputs that are fed here, or output gradients
   std::shared_ptr<microbatch_record> record;
   weights_ptr weights;                         ///< to read: of a backward and of an evaluation
   bool lets_go_of_weights = false;             ///< the record need not keep them for the backward
@@ -44,6 +42,7 @@ struct stage_work {
   // results: what the stream asked the device for, and when it is complete, settled
   std::vector<tensor> outputs;
   loss_metrics metrics;
+  std::vector<tensor> results; ///< evaluating, on the last stage: in the host's memory
   outcome tells;
   event_ptr begin;
   event_ptr end;
@@ -51,7 +50,6 @@ struct stage_work {
   /// Lets go of all that was only read, so that nothing is held while the job travels back.
   void drop_inputs() {
     inputs.clear();
-    labels = {};
     record.reset();
     weights.reset();
     states.reset();

@@ -240,7 +240,7 @@ worker_actor::behavior_type worker_behavior(worker_actor::stateful_pointer<worke
       [=](activation_msg& m) { take(m); },
       [=](gradient_msg& m) { take(m); },
       [=](connect_stage_msg& m) { self->state.connect(std::move(m)); },
-      [=](labels_msg& m) { take(m); },
+      [=](inputs_msg& m) { take(m); },
       [=](begin_training_msg& m) { take(m); },
       [=](end_after_msg& m) { take(m); },
       [=](begin_evaluation_msg& m) { take(m); },

@@ -17,15 +17,16 @@ struct connect_stage_msg {
   caf::actor optimizer;                              ///< takes gradients
 };
 
-using worker_actor = neighbour_actor::extend<caf::reacts_to<connect_stage_msg>,
-                                             caf::reacts_to<labels_msg>,           // from the source, to the last stage
-                                             caf::reacts_to<begin_training_msg>,   // from the coordinator
-                                             caf::reacts_to<end_after_msg>,        // from the coordinator
-                                             caf::reacts_to<begin_evaluation_msg>, // from the coordinator
-                                             caf::reacts_to<weights_msg>,          // from its stages' optimizers
-                                             caf::reacts_to<computed_msg>,         // from its own stream
-                                             caf::reacts_to<collect_msg>,          // from the coordinator
-                                             caf::reacts_to<describe_wait_msg>>;   // from the coordinator
+using worker_actor =
+    neighbour_actor::extend<caf::reacts_to<connect_stage_msg>,
+                            caf::reacts_to<inputs_msg>,           // from the source, to a stage that reads inputs
+                            caf::reacts_to<begin_training_msg>,   // from the coordinator
+                            caf::reacts_to<end_after_msg>,        // from the coordinator
+                            caf::reacts_to<begin_evaluation_msg>, // from the coordinator
+                            caf::reacts_to<weights_msg>,          // from its stages' optimizers
+                            caf::reacts_to<computed_msg>,         // from its own stream
+                            caf::reacts_to<collect_msg>,          // from the coordinator
+                            caf::reacts_to<describe_wait_msg>>;   // from the coordinator
 
 /// What a worker starts with, of each stage that it hosts.
 struct hosted_stage {

@@ -38,7 +38,7 @@ worker_effects worker_core::on(activation_msg m) {
 worker_effects worker_core::on(gradient_msg m) {
   return put(std::move(m));
 }
-worker_effects worker_core::on(labels_msg m) {
+worker_effects worker_core::on(inputs_msg m) {
   return put(std::move(m));
 }
 

@@ -22,7 +22,7 @@ public:
 
   [[nodiscard]] worker_effects on(activation_msg m);
   [[nodiscard]] worker_effects on(gradient_msg m);
-  [[nodiscard]] worker_effects on(labels_msg m);
+  [[nodiscard]] worker_effects on(inputs_msg m);
   [[nodiscard]] worker_effects on(weights_msg m);
   [[nodiscard]] worker_effects on(const begin_training_msg& m);
   [[nodiscard]] worker_effects on(const end_after_msg& m);

@@ -18,6 +18,8 @@ struct stage_place {
   int replicas = 1;
   bool is_first = false;
   bool is_last = false;
+  bool reads_inputs = false;  ///< the source feeds it beside the stage before
+  bool tells_metrics = false; ///< it has losses, or the model's results
   bool recomputes = false;
   bool sends_buckets = false; ///< its gradients leave while the last of them are made
   bool stops_on_nonfinite = true;

@@ -48,7 +48,7 @@ std::unique_ptr<image_set> open_half(const fs::path& folder, const char* half, c
 
 } // namespace
 
-data_pair open_cifar10(const fs::path& folder, const data_options& options) {
+image_pair open_cifar10(const fs::path& folder, const data_options& options) {
   require_folder(folder);
   const std::vector<std::string> train{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
                                        "data_batch_5.bin"};

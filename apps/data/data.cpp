@@ -14,7 +14,7 @@ namespace {
 struct data_kind {
   std::string name;
   std::string argument; ///< what follows the colon; "" when nothing does
-  std::function<data_pair(const std::string& argument, const data_options&)> open;
+  std::function<image_pair(const std::string& argument, const data_options&)> open;
 };
 
 const std::vector<data_kind>& data_kinds() {
@@ -41,7 +41,7 @@ void require_positive(const char* what, std::int64_t value) {
 
 } // namespace
 
-data_pair open_data(const data_options& options) {
+image_pair open_images(const data_options& options) {
   require_positive("the image size", options.image_size);
   require_positive("the number of channels", options.channels);
   require_positive("the number of classes", options.classes);
@@ -61,6 +61,11 @@ data_pair open_data(const data_options& options) {
   }
   throw usage_error("unknown data " + in_quotes(options.spec) + did_you_mean(name, names) + ", wanted " +
                     join(forms, ", "));
+}
+
+data_pair open_data(const data_options& options) {
+  auto images = open_images(options);
+  return {std::move(images.train), std::move(images.test), images.conversion};
 }
 
 } // namespace penstock::apps

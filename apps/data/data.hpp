@@ -1,7 +1,7 @@
 // Data sets by specification.
 #pragma once
 
-#include "actors/dataset.hpp"
+#include "actors/labelled_images.hpp"
 #include "apps/data/conversion.hpp"
 
 #include <functional>
@@ -26,11 +26,19 @@ struct data_options {
 struct data_pair {
   std::unique_ptr<actors::dataset> train;
   std::unique_ptr<actors::dataset> test;      ///< null where the specification has none
-  std::optional<image_conversion> conversion; ///< of both; none where values are taken as they are
+  std::optional<image_conversion> conversion; ///< of both; none where values are taken as they are, or are no images
+};
+
+/// The same where it is known to be images.
+struct image_pair {
+  std::unique_ptr<actors::labelled_images> train;
+  std::unique_ptr<actors::labelled_images> test;
+  std::optional<image_conversion> conversion;
 };
 
 /// Throws usage_error for a specification of the wrong form (with the nearest kind) and penstock::error for files that
 /// are missing, unreadable, truncated or corrupt, each in one line that names the file.
+image_pair open_images(const data_options& options);
 data_pair open_data(const data_options& options);
 
 } // namespace penstock::apps

@@ -88,8 +88,8 @@ std::unique_ptr<image_set> open_half(const std::string& kind, const char* half, 
 
 } // namespace
 
-data_pair open_idx(const std::string& kind, const fs::path& folder, const normalization& values,
-                   const data_options& options) {
+image_pair open_idx(const std::string& kind, const fs::path& folder, const normalization& values,
+                    const data_options& options) {
   require_folder(folder);
   std::vector<std::string> missing;
   const auto train_images = find(folder, "train-images-idx3-ubyte", missing);

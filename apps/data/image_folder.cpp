@@ -24,7 +24,7 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-class image_folder final : public actors::dataset {
+class image_folder final : public actors::labelled_images {
 public:
   image_folder(std::string description, std::vector<listed_image> images, const data_options& options)
       : description_(std::move(description)), images_(std::move(images)),
@@ -133,7 +133,7 @@ std::unique_ptr<image_folder> open_half(const char* half, const fs::path& folder
 
 } // namespace
 
-data_pair open_image_folder(const fs::path& folder, const data_options& options) {
+image_pair open_image_folder(const fs::path& folder, const data_options& options) {
   require_folder(folder);
   const bool split = is_folder(folder / "train");
   const auto train = split ? folder / "train" : folder;
@@ -146,7 +146,7 @@ data_pair open_image_folder(const fs::path& folder, const data_options& options)
     throw error(train.string() + ": " + std::to_string(classes.size()) + " class folders, but the network has " +
                 std::to_string(options.classes) + " classes");
   }
-  data_pair pair;
+  image_pair pair;
   auto training = open_half("train", train, classes, options);
   pair.conversion = training->conversion();
   pair.train = std::move(training);

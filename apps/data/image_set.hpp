@@ -22,7 +22,7 @@ struct image_recipe {
 };
 
 /// Augments at the stored size, then resizes. Immutable after construction.
-class image_set final : public actors::dataset {
+class image_set final : public actors::labelled_images {
 public:
   image_set(stored_images images, image_recipe recipe, const data_options& options);
 

@@ -1,7 +1,7 @@
 // The random numbers of one sample: from its key alone, the same on every platform, thread and partition.
 #pragma once
 
-#include "actors/dataset.hpp"
+#include "actors/labelled_images.hpp"
 
 #include <cstdint>
 

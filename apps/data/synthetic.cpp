@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t cells = 4; // a pattern is cells x cells values per channel, interpolated
 constexpr float noise = 0.5F;     // deviation; the pattern's is near 1
 
-class synthetic_set final : public actors::dataset {
+class synthetic_set final : public actors::labelled_images {
 public:
   /// `half` keeps the samples of training and test apart; their patterns are the same.
   synthetic_set(const data_options& options, std::int64_t samples, std::uint64_t half)
@@ -82,7 +82,7 @@ private:
 
 } // namespace
 
-data_pair open_synthetic(const data_options& options) {
+image_pair open_synthetic(const data_options& options) {
   constexpr std::int64_t most = 100'000'000; // an epoch's order is kept in memory
   if (options.synthetic_samples < 1 || options.synthetic_samples > most) {
     throw usage_error("synthetic: " + std::to_string(options.synthetic_samples) + " samples, wanted 1 to " +

@@ -21,7 +21,7 @@ std::int64_t label_at(const tensor& target, std::int64_t i) {
   return target.type() == dtype::i64 ? target.data<std::int64_t>()[i] : target.data<std::int32_t>()[i];
 }
 
-class tensor_set final : public actors::dataset {
+class tensor_set final : public actors::labelled_images {
 public:
   tensor_set(const std::filesystem::path& file, const data_options& options)
       : file_(file.string()), classes_(options.classes) {
@@ -97,7 +97,7 @@ private:
 
 } // namespace
 
-data_pair open_tensors(const std::filesystem::path& file, const data_options& options) {
+image_pair open_tensors(const std::filesystem::path& file, const data_options& options) {
   return {std::make_unique<tensor_set>(file, options), nullptr};
 }
 

@@ -3,6 +3,7 @@
 
 #include "apps/models/registry.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 
 namespace penstock::apps {
 

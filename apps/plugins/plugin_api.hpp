@@ -15,6 +15,7 @@
 #include "kernels/check.hpp"
 #include "kernels/device_kinds.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 #include "kernels/ops/convolution_ops.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/ops/linear_ops.hpp"
@@ -68,11 +69,13 @@ static std::uint64_t table_hash(std::uint64_t hash) {
 }
 
 static inline std::uint64_t plugin_layouts() {
-  return table_hash<layer, backend, device, stream, allocator, event, tensor_format, convolution_ops, elementwise_ops,
-                    linear_ops, loss_ops, normalisation_ops, optimizer_ops>(
+  return table_hash<layer, loss_function, backend, device, stream, allocator, event, tensor_format, convolution_ops,
+                    elementwise_ops, linear_ops, loss_ops, normalisation_ops, optimizer_ops>(
       layout_hash<std::string, std::vector<int>, std::function<void()>, std::shared_ptr<int>, buffer, tensor,
                   tensor_spec, parameter_spec, state_spec, random_key, run_context, forward_result, backward_result,
-                  backward_input_result, layer, backend, conv2d_args, layer_gradients, model_layer, model_value, model,
+                  backward_input_result, layer, backend, conv2d_args, layer_gradients, model_layer, model_value,
+                  model_input, model_loss, model,
+
                   model_builder, model_options, model_entry, plugin_layer, plugin_registry, layer_options>());
 }
 

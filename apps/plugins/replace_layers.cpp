@@ -2,6 +2,7 @@
 #include "apps/plugins/replace_layers.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/model_builder.hpp"
 #include "kernels/text.hpp"
 
 #include <algorithm>
@@ -44,11 +45,6 @@ assignment assign(const model& net, std::span<const layer_replacement> replaceme
   return by_layer;
 }
 
-shape without_batch(shape dims) {
-  dims.erase(dims.begin());
-  return dims;
-}
-
 } // namespace
 
 layer_replacement parse_replacement(std::string_view text) {
@@ -74,24 +70,22 @@ model replace_layers(const model& net, std::span<const layer_replacement> replac
       throw usage_error(net.name() + ": " + e.what());
     }
   }
-  model_builder builder(net.name(), without_batch(net.value(net.input()).spec.dims));
-  std::vector<value_id> moved(net.values().size()); // value of `net` -> value of the new model
-  const auto at = [&](value_id id) -> value_id& { return moved.at(static_cast<std::size_t>(id)); };
-  at(net.input()) = builder.input();
+  std::vector<std::optional<value_id>> moved; // value of `net` -> value of the new model
+  auto builder = model_builder::like(net, moved);
   for (std::size_t i = 0; i < by_layer.size(); ++i) {
     const auto& l = net.layers()[i];
     std::vector<value_id> inputs;
     for (const auto id : l.inputs)
-      inputs.push_back(at(id));
+      inputs.push_back(moved.at(static_cast<std::size_t>(id)).value());
     const auto outputs = builder.add_multi(l.name, by_layer[i] != nullptr ? made.at(by_layer[i]) : l.op, inputs);
     if (outputs.size() != l.outputs.size())
       throw usage_error(net.name() + ": " + l.name + ": '" + by_layer[i]->layer + "' has " +
                         std::to_string(outputs.size()) + " outputs, the layer it replaces " +
                         std::to_string(l.outputs.size()));
     for (std::size_t k = 0; k < outputs.size(); ++k)
-      at(l.outputs[k]) = outputs[k];
+      moved.at(static_cast<std::size_t>(l.outputs[k])) = outputs[k];
   }
-  auto replaced = builder.build(at(net.output()));
+  auto replaced = builder.build_like(net, moved);
   if (replaced.classes() != net.classes())
     throw usage_error(net.name() + ": with the layers replaced it has " + std::to_string(replaced.classes()) +
                       " classes instead of " + std::to_string(net.classes()));

@@ -17,15 +17,16 @@ namespace {
 
 using nlohmann::ordered_json;
 
-double part(double of, std::int64_t all) {
-  return all > 0 ? of / static_cast<double>(all) : 0;
+void put_shown(const std::vector<shown_value>& shown, ordered_json& line) {
+  for (const auto& s : shown)
+    line[s.name] = s.value;
 }
 
-ordered_json evaluation_json(const loss_metrics& m) {
-  return {{"loss", part(m.loss_sum, m.samples)},
-          {"accuracy", part(static_cast<double>(m.correct_top1), m.samples)},
-          {"top5", part(static_cast<double>(m.correct_top5), m.samples)},
-          {"samples", m.samples}};
+ordered_json evaluation_json(const actors::evaluation& e) {
+  ordered_json line{{"loss", e.loss}};
+  put_shown(e.shown, line);
+  line["samples"] = e.samples;
+  return line;
 }
 
 template <class Member>
@@ -181,18 +182,18 @@ metrics_file::metrics_file(std::filesystem::path file, metrics_start start) : pa
 }
 
 void metrics_file::step(const actors::step_event& e) {
-  write(text_of(ordered_json{{"event", "step"},
-                             {"step", e.step},
-                             {"epoch", e.epoch + 1},
-                             {"loss", e.loss},
-                             {"accuracy", e.accuracy},
-                             {"lr", shortest(e.learning_rate)},
-                             {"samples_per_s", e.samples_per_s}}));
+  ordered_json line{{"event", "step"}, {"step", e.step}, {"epoch", e.epoch + 1}, {"loss", e.loss}};
+  put_shown(e.shown, line);
+  line["lr"] = shortest(e.learning_rate);
+  line["samples_per_s"] = e.samples_per_s;
+  for (const auto& r : e.rates)
+    line[r.name + "_per_s"] = r.value;
+  write(text_of(line));
 }
 
 void metrics_file::eval(const actors::eval_event& e) {
   ordered_json line{{"event", "eval"}, {"epoch", e.epoch}, {"step", e.step}};
-  line.update(evaluation_json(e.metrics));
+  line.update(evaluation_json(e.found));
   write(text_of(line));
 }
 

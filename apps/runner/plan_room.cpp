@@ -15,10 +15,14 @@ namespace {
 
 constexpr double float_bytes = 4;
 
+// What comes in from the stage before, or from the source; labels are few.
 double input_bytes(const model& net, int first_layer, double samples) {
   double elements = 0;
   for (const auto value : net.crossing(first_layer))
     elements += static_cast<double>(element_count(net.value(value).spec.dims)); // of one sample
+  for (const auto& input : net.inputs())
+    if (const auto& v = net.value(input.value); first_layer == 0 && !v.consumers.empty())
+      elements += static_cast<double>(element_count(v.spec.dims));
   return float_bytes * elements * samples;
 }
 

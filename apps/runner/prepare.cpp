@@ -109,18 +109,23 @@ planner::plan find_plan(const app_options& o, const std::string& description, ap
 std::string sampled_digest(const actors::dataset* data) {
   if (data == nullptr) return "none";
   constexpr std::int64_t looks = 16;
-  const auto spec = data->input();
+  const auto inputs = data->inputs();
+  const auto names = data->extents();
+  const auto all = data->minibatches({.batch = 1, .training = false});
   memory_pool pool;
   named_tensors seen;
-  std::string labels;
-  for (std::int64_t i = 0; i < std::min(looks, data->size()); ++i) {
-    const auto sample = i * data->size() / looks;
-    auto image = tensor::allocate(pool, dtype::f32, spec.dims, memory_use::scratch);
-    labels += std::to_string(data->load({.index = sample}, false, image.data<float>())) + " ";
-    seen[std::to_string(i)] = std::move(image);
+  for (std::int64_t i = 0; i < std::min(looks, all->per_epoch()); ++i) {
+    const auto sample = i * all->per_epoch() / looks;
+    const auto facts = all->facts(sample);
+    std::vector<tensor> one;
+    for (const auto& input : inputs)
+      one.push_back(tensor::allocate(pool, input.spec.type, actors::dims_of(input, names, facts, facts.samples),
+                                     memory_use::scratch));
+    all->load(sample, 0, one);
+    for (std::size_t n = 0; n < inputs.size(); ++n)
+      seen[std::to_string(i) + inputs[n].name] = std::move(one[n]);
   }
-  return std::to_string(data->size()) + " samples, digest " + actors::sha256_of(seen).substr(0, 12) + ", labels " +
-         labels;
+  return std::to_string(data->size()) + " samples, digest " + actors::sha256_of(seen).substr(0, 12);
 }
 
 // What decides the bits or the bytes, and is known only now.
@@ -205,12 +210,13 @@ void settle_pipeline(const app_options& o, const std::string& description, app_j
 }
 
 // Refuses what no plan can mend, before one is looked for.
-actors::epoch_minibatches minibatches_of(const actors::run_options& run, const actors::dataset& data,
-                                         const model& net) {
+actors::minibatches_ptr minibatches_of(const actors::run_options& run, const actors::dataset& data, const model& net) {
   actors::require_whole_minibatch(run, data.size());
-  const actors::epoch_minibatches minibatches(data.size(), run.batch, run.last);
-  const auto steps = run.steps > 0 ? run.steps : minibatches.per_epoch() * run.epochs;
-  if (!run.eval_only) actors::require_enough_samples(net, minibatches, run.batch, steps, 1);
+  auto minibatches = data.minibatches(actors::training_batches(run));
+  const auto steps = run.steps > 0 ? run.steps : minibatches->per_epoch() * run.epochs;
+  if (!run.eval_only)
+    actors::require_enough_samples(net, actors::epoch_minibatches(data.size(), run.batch, run.last), run.batch, steps,
+                                   1);
   return minibatches;
 }
 
@@ -241,8 +247,9 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   if (const auto note = quota_note(); !note.empty()) run.notes.push_back(note);
   const auto minibatches = minibatches_of(o.run, *run.data.train, *net);
   auto wishes = o;
-  const bool reaches_tail = o.run.steps == 0 || o.run.steps >= minibatches.per_epoch();
-  wishes.plan.last_batch = reaches_tail ? minibatches.tail() : 0;
+  const bool reaches_tail = o.run.steps == 0 || o.run.steps >= minibatches->per_epoch();
+  const auto least = minibatches->least_samples();
+  wishes.plan.last_batch = reaches_tail && least < o.run.batch ? least : 0;
   settle_pipeline(wishes, description, job, say, net, run);
   run.inputs.model_options = std::move(description);
   if (job != nullptr) run.inputs.ranks = &job->ranks();
@@ -262,7 +269,7 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
     const auto note = crowd_note(o.pipeline.threads, *run.plan, place_in(job).rank);
     if (!note.empty()) run.notes.push_back(note);
   }
-  run.steps_per_epoch = minibatches.per_epoch();
+  run.steps_per_epoch = minibatches->per_epoch();
   if (run.options.lr.total_steps == 0)
     run.options.lr.total_steps = o.run.steps > 0 ? o.run.steps : run.steps_per_epoch * o.run.epochs;
   if (o.control || !o.plan.changes.empty()) {

@@ -101,11 +101,14 @@ void progress::step(const actors::step_event& e) {
   if (!live_ && e.step < e.total_steps) part_ = long_part{{.what = fmt::format("step {}", e.step + 1)}, now, now};
   if (e.epoch != epoch_) {
     epoch_ = e.epoch;
-    loss_ = accuracy_ = 0;
+    loss_ = 0;
     counted_ = 0;
+    shown_.clear();
   }
   loss_ += e.loss;
-  accuracy_ += e.accuracy;
+  shown_.resize(e.shown.size());
+  for (std::size_t i = 0; i < e.shown.size(); ++i)
+    shown_[i] += e.shown[i].value;
   ++counted_;
   const bool due = now - last_ >= (live_ ? clock::duration(live_interval) : clock::duration(plain_interval));
   if (!due && !is_epoch_end(e)) return;
@@ -132,8 +135,15 @@ std::string progress::head(const actors::step_event& e) const {
 
 std::string progress::tail(const actors::step_event& e) const {
   const auto mean = [this](double sum) { return sum / static_cast<double>(std::max<std::int64_t>(counted_, 1)); };
-  auto text = fmt::format("loss {:.4f}  acc {:5.1f} %  {:.{}f} samples/s", mean(loss_), 100 * mean(accuracy_),
-                          e.samples_per_s, e.samples_per_s < 9.95 ? 1 : 0);
+  auto text = fmt::format("loss {:.4f}", mean(loss_));
+  for (std::size_t i = 0; i < e.shown.size(); ++i) {
+    const auto& s = e.shown[i];
+    text += s.is_share ? fmt::format("  {} {:5.1f} %", s.name == "accuracy" ? "acc" : s.name, 100 * mean(shown_[i]))
+                       : fmt::format("  {} {:.2f}", s.name, mean(shown_[i]));
+  }
+  text += fmt::format("  {:.{}f} samples/s", e.samples_per_s, e.samples_per_s < 9.95 ? 1 : 0);
+  for (const auto& r : e.rates)
+    text += fmt::format("  {:.0f} {}/s", r.value, r.name);
   if (const auto left = seconds_left(e)) text += fmt::format("  {} left", countdown_text(*left));
   return text;
 }
@@ -162,13 +172,9 @@ void progress::eval(const actors::eval_event& e) {
   if (silent_) return;
   const std::lock_guard lock(mutex_);
   part_.reset();
-  const auto& m = e.metrics;
-  const auto samples = static_cast<double>(m.samples);
   const auto after =
       e.step == 0 ? "" : fmt::format(" after {} epoch{}, {} steps", e.epoch, e.epoch == 1 ? "" : "s", e.step);
-  print(fmt::format("evaluation{}: loss {:.4f}, top-1 {}, top-5 {}", after, m.samples > 0 ? m.loss_sum / samples : 0,
-                    percent_text(static_cast<double>(m.correct_top1), samples),
-                    percent_text(static_cast<double>(m.correct_top5), samples)));
+  print("evaluation" + after + ": " + evaluation_text(e.found));
 }
 
 void progress::note(const std::string& line) {

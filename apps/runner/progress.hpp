@@ -64,7 +64,7 @@ private:
   // Means since the epoch began.
   std::int64_t epoch_ = -1;
   double loss_ = 0;
-  double accuracy_ = 0;
+  std::vector<double> shown_;
   std::int64_t counted_ = 0;
 
   std::optional<long_part> part_;

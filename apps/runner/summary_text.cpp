@@ -43,13 +43,8 @@ std::string stage_table(const actors::run_summary& s, bool measured) {
 
 // Of which weights it is, where these are not the ones that the run ends with.
 std::string evaluation_line(const actors::run_summary& s) {
-  const auto& m = *s.evaluation;
-  const auto samples = static_cast<double>(m.samples);
   const auto of = s.evaluated_after == s.steps ? "" : fmt::format(" after step {}, not {}", s.evaluated_after, s.steps);
-  return fmt::format("test{}: loss {:.4f}, top-1 {}, top-5 {}, {} samples\n", of,
-                     m.samples > 0 ? m.loss_sum / samples : 0,
-                     percent_text(static_cast<double>(m.correct_top1), samples),
-                     percent_text(static_cast<double>(m.correct_top5), samples), m.samples);
+  return fmt::format("test{}: {}, {} samples\n", of, evaluation_text(*s.evaluation), s.evaluation->samples);
 }
 
 std::string rate_text(double samples_per_s) {

@@ -69,4 +69,20 @@ std::string percent_text(double part, double of) {
   return of > 0 ? fmt::format("{:.2f} %", 100 * part / of) : "-";
 }
 
+namespace {
+
+std::string name_of(const shown_value& s) {
+  return s.name == "accuracy" ? "top-1" : s.name == "top5" ? "top-5" : s.name;
+}
+
+} // namespace
+
+std::string evaluation_text(const actors::evaluation& found) {
+  auto text = fmt::format("loss {:.4f}", found.loss);
+  for (const auto& s : found.shown)
+    text += ", " + name_of(s) + " " +
+            (s.is_share ? percent_text(s.value, found.samples > 0 ? 1 : 0) : fmt::format("{:.2f}", s.value));
+  return text;
+}
+
 } // namespace penstock::apps

@@ -57,7 +57,7 @@ void expect_same_as_oracle(const setting& s) {
   for (std::size_t i = 0; i < 12; ++i)
     EXPECT_EQ(with_actors.seen.steps[i].loss, oracle.seen.steps[i].loss) << i;
   for (std::size_t i = 0; i < 2; ++i)
-    EXPECT_EQ(with_actors.seen.evaluations[i].metrics.loss_sum, oracle.seen.evaluations[i].metrics.loss_sum);
+    EXPECT_EQ(with_actors.seen.evaluations[i].found.loss, oracle.seen.evaluations[i].found.loss);
 }
 
 const std::vector<std::vector<int>> replica_lists{{1},       {1, 1},   {1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1, 1},
@@ -285,7 +285,7 @@ TEST(Evaluation, AloneTrainsNothingAndAgreesWithTheOracle) {
     o.executor = executor_kind::oracle;
     const auto oracle = train_tiny(o);
     ASSERT_EQ(with_actors.seen.evaluations.size(), 1U);
-    EXPECT_EQ(with_actors.seen.evaluations[0].metrics.loss_sum, oracle.seen.evaluations[0].metrics.loss_sum);
+    EXPECT_EQ(with_actors.seen.evaluations[0].found.loss, oracle.seen.evaluations[0].found.loss);
     EXPECT_EQ(with_actors.summary.steps, 0);
   }
 }

@@ -2,6 +2,7 @@
 #include "actors/layer_actor.hpp"
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 #include "tests/support/tiny_training.hpp"
 
 #include <caf/actor_system.hpp>
@@ -153,7 +154,7 @@ public:
                     if (now && d == deed::lose_activation) return;
                     if (now && d == deed::rename) out.tensors[0].name = "nonsense";
                     if (now && d == deed::reshape)
-                      out.tensors[0].value = out.tensors[0].value.reshaped({16, out.samples});
+                      out.tensors[0].value = out.tensors[0].value.reshaped({16, out.info.samples});
                     if (now && d == deed::stale) ++out.key.plan_epoch;
                     caf::anon_send(n.next.of(m.key), out);
                     if (now && d == deed::double_activation) caf::anon_send(n.next.of(m.key), out);

@@ -1,6 +1,7 @@
 // Minibatches and micro-batches that are too small: what is left out, and what is refused before anything is computed.
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_training.hpp"
 
@@ -104,7 +105,7 @@ TEST(LastBatch, DroppedLeavesTheSameWeightsInEveryScheduleAsTheOracle) {
     EXPECT_EQ(dropped.seen.steps[5].epoch, 1);
     ASSERT_EQ(dropped.seen.evaluations.size(), 2U);
     EXPECT_EQ(dropped.seen.evaluations[0].step, 5);
-    EXPECT_EQ(dropped.seen.evaluations[1].metrics.samples, 20) << "evaluation leaves nothing out";
+    EXPECT_EQ(dropped.seen.evaluations[1].found.samples, 20) << "evaluation leaves nothing out";
     o.executor = actors::executor_kind::oracle;
     EXPECT_EQ(train_tiny(o).summary.weights_sha256, dropped.summary.weights_sha256) << s.schedule;
   }

@@ -1,6 +1,7 @@
 // Weight versions are counted, not copied; activations stay within the credits; nothing grows.
 #include "actors/run/executor.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 #include "tests/support/tiny_training.hpp"
 
 #include <gtest/gtest.h>

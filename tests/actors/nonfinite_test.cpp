@@ -3,6 +3,7 @@
 #include "actors/layer_actor.hpp"
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/safetensors.hpp"
 #include "tests/support/temporary_folder.hpp"

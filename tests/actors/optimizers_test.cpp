@@ -36,7 +36,7 @@ training_result same_as_oracle(run_setup o) {
   EXPECT_EQ(with_actors.summary.state_sha256, oracle.summary.state_sha256);
   EXPECT_EQ(with_actors.seen.evaluations.size(), 2U);
   for (std::size_t i = 0; i < 2; ++i)
-    EXPECT_EQ(with_actors.seen.evaluations.at(i).metrics.loss_sum, oracle.seen.evaluations.at(i).metrics.loss_sum);
+    EXPECT_EQ(with_actors.seen.evaluations.at(i).found.loss, oracle.seen.evaluations.at(i).found.loss);
   return with_actors;
 }
 
@@ -124,9 +124,7 @@ TEST_F(Asgd, TrainsAsSgdAndEvaluatesAndSavesTheAverage) {
       EXPECT_EQ(averaged.summary.weights_sha256, sgd.summary.weights_sha256);
       EXPECT_FALSE(same_bits(contents(folder_ / "weights.safetensors").at("fc1.weight"), average.at("fc1.weight")));
       // The first evaluation is before any average, the second one is of it.
-      const auto loss = [](const training_result& r, std::size_t i) {
-        return r.seen.evaluations.at(i).metrics.loss_sum;
-      };
+      const auto loss = [](const training_result& r, std::size_t i) { return r.seen.evaluations.at(i).found.loss; };
       EXPECT_EQ(loss(averaged, 0), loss(sgd, 0));
       EXPECT_NE(loss(averaged, 1), loss(sgd, 1));
     }

@@ -4,6 +4,7 @@
 #include "actors/profiler/profile_model.hpp"
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 #include "kernels/usable_cores.hpp"
 #include "planner/explore/explore.hpp"
 #include "tests/support/tiny_training.hpp"

@@ -69,7 +69,7 @@ TEST_P(Ranks, GiveTheBitsOfOneProcess) {
       EXPECT_EQ(parted.seen.steps[i].loss, whole.seen.steps[i].loss) << "step " << i;
     ASSERT_EQ(parted.seen.evaluations.size(), whole.seen.evaluations.size());
     for (std::size_t i = 0; i < whole.seen.evaluations.size(); ++i)
-      EXPECT_EQ(parted.seen.evaluations[i].metrics.loss_sum, whole.seen.evaluations[i].metrics.loss_sum);
+      EXPECT_EQ(parted.seen.evaluations[i].found.loss, whole.seen.evaluations[i].found.loss);
     EXPECT_EQ(parted.summary.drains, whole.summary.drains);
     for (std::size_t s = 0; s < whole.summary.stages.size(); ++s)
       EXPECT_EQ(parted.summary.stages[s].updates, whole.summary.stages[s].updates);
@@ -177,7 +177,7 @@ TEST(RanksOptions, AStopInAnEvaluationKeepsTheStepThatItEvaluates) {
     EXPECT_EQ(stopped.summary.state_sha256, whole.summary.state_sha256) << ranks;
     EXPECT_EQ(stopped.seen.checkpoints, std::vector<std::int64_t>{6}) << ranks;
     for (const auto& e : stopped.seen.evaluations) // one that was all but done is whole
-      EXPECT_EQ(e.metrics.samples, 20) << ranks;
+      EXPECT_EQ(e.found.samples, 20) << ranks;
   }
 }
 

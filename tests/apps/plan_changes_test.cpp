@@ -3,6 +3,7 @@
 #include "apps/runner/plan_changes.hpp"
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <gmock/gmock.h>

@@ -4,6 +4,7 @@
 #include "apps/runner/plan_words.hpp"
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -29,7 +29,7 @@ data_options options(std::string spec, std::int64_t image_size = 8, std::int64_t
 
 // Opens everything and loads every sample.
 void read_all(const data_options& o) {
-  const auto data = open_data(o);
+  const auto data = open_images(o);
   for (const auto* half : {data.train.get(), data.test.get()}) {
     if (half == nullptr) continue;
     std::vector<float> values(static_cast<std::size_t>(element_count(half->input().dims)));

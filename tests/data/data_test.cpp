@@ -26,14 +26,14 @@ struct sample {
   std::vector<float> values;
 };
 
-sample load(const actors::dataset& data, const sample_key& key, bool training = false) {
+sample load(const actors::labelled_images& data, const sample_key& key, bool training = false) {
   sample s;
   s.values.resize(static_cast<std::size_t>(element_count(data.input().dims)));
   s.label = data.load(key, training, s.values.data());
   return s;
 }
 
-sample at(const actors::dataset& data, std::int64_t index) {
+sample at(const actors::labelled_images& data, std::int64_t index) {
   return load(data, {0, 0, index});
 }
 
@@ -52,7 +52,7 @@ float as_float(char byte) {
 TEST(IdxData, GivesNormalisedPixelsAndLabelsInFileOrder) {
   const temporary_folder folder;
   write_idx_folder(folder.path(), 12, 4);
-  const auto data = open_data(options("idx:" + folder.path().string(), 5));
+  const auto data = open_images(options("idx:" + folder.path().string(), 5));
   EXPECT_EQ(data.train->size(), 12);
   EXPECT_EQ(data.test->size(), 4);
   EXPECT_EQ(data.train->input().dims, (shape{1, 5, 5}));
@@ -75,7 +75,7 @@ TEST(IdxData, GivesNormalisedPixelsAndLabelsInFileOrder) {
 TEST(IdxData, NormalisesFashionMnistByItsOwnMeanAndDeviation) {
   const temporary_folder folder;
   write_idx_folder(folder.path(), 2, 1);
-  const auto data = open_data(options("fashion-mnist:" + folder.path().string(), 5));
+  const auto data = open_images(options("fashion-mnist:" + folder.path().string(), 5));
   EXPECT_NEAR(at(*data.train, 0).values[0], (0 - 0.2860F) / 0.3530F, 1e-6); // the pattern starts with 0
   EXPECT_NEAR(at(*data.train, 0).values[1], (31.0F / 255 - 0.2860F) / 0.3530F, 1e-6);
 }
@@ -86,8 +86,8 @@ TEST(IdxData, ReadsGzipFilesLikePlainOnes) {
   write_idx_folder(plain.path(), 12, 4);
   for (const auto& name : plain.names())
     write_file(packed / (name + ".gz"), gzip(read_file(plain / name)));
-  const auto a = open_data(options("idx:" + plain.path().string(), 5));
-  const auto b = open_data(options("idx:" + packed.path().string(), 5));
+  const auto a = open_images(options("idx:" + plain.path().string(), 5));
+  const auto b = open_images(options("idx:" + packed.path().string(), 5));
   for (std::int64_t i = 0; i < 12; ++i)
     EXPECT_EQ(at(*a.train, i).values, at(*b.train, i).values);
   EXPECT_EQ(at(*a.test, 3).label, at(*b.test, 3).label);
@@ -97,16 +97,16 @@ TEST(IdxData, ReadsAGzipFileOfSeveralMembers) {
   const temporary_folder folder;
   write_idx_folder(folder.path(), 12, 4);
   const auto images = read_file(folder / "train-images-idx3-ubyte");
-  const auto expected = at(*open_data(options("idx:" + folder.path().string(), 5)).train, 11).values;
+  const auto expected = at(*open_images(options("idx:" + folder.path().string(), 5)).train, 11).values;
   std::filesystem::remove(folder / "train-images-idx3-ubyte");
   write_file(folder / "train-images-idx3-ubyte.gz", gzip(images.substr(0, 100)) + gzip(images.substr(100)));
-  EXPECT_EQ(at(*open_data(options("idx:" + folder.path().string(), 5)).train, 11).values, expected);
+  EXPECT_EQ(at(*open_images(options("idx:" + folder.path().string(), 5)).train, 11).values, expected);
 }
 
 TEST(IdxData, IsNotAugmentedAndRepeatsGreyToThreeChannels) {
   const temporary_folder folder;
   write_idx_folder(folder.path(), 2, 1);
-  const auto data = open_data(options("idx:" + folder.path().string(), 5, 3));
+  const auto data = open_images(options("idx:" + folder.path().string(), 5, 3));
   EXPECT_EQ(data.train->input().dims, (shape{3, 5, 5}));
   const auto s = at(*data.train, 1);
   EXPECT_EQ(load(*data.train, {3, 4, 1}, true).values, s.values);
@@ -117,7 +117,7 @@ TEST(IdxData, IsNotAugmentedAndRepeatsGreyToThreeChannels) {
 TEST(IdxData, ReadsTheRealFashionMnist) {
   const std::filesystem::path folder = "/usr/share/datasets/fashion-mnist";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs the Debian package dataset-fashion-mnist";
-  const auto data = open_data(options("fashion-mnist:" + folder.string(), 28));
+  const auto data = open_images(options("fashion-mnist:" + folder.string(), 28));
   ASSERT_EQ(data.train->size(), 60000);
   ASSERT_EQ(data.test->size(), 10000);
   std::map<std::int64_t, int> count;
@@ -143,7 +143,7 @@ TEST(IdxData, ReadsTheRealFashionMnist) {
 TEST(CifarData, GivesTheTrainingBatchesInOrder) {
   const temporary_folder folder;
   write_cifar_folder(folder.path(), 3);
-  const auto data = open_data(options("cifar10:" + folder.path().string(), 32, 3));
+  const auto data = open_images(options("cifar10:" + folder.path().string(), 32, 3));
   EXPECT_EQ(data.train->size(), 15);
   EXPECT_EQ(data.test->size(), 3);
   const auto s = at(*data.train, 14);
@@ -161,7 +161,7 @@ TEST(CifarData, AugmentsByAShiftOfAtMostFourAndAFlip) {
   const temporary_folder folder;
   write_cifar_folder(folder.path(), 1);
   auto o = options("cifar10:" + folder.path().string(), 32, 3);
-  const auto data = open_data(o);
+  const auto data = open_images(o);
   const auto plain = at(*data.train, 0).values;
   const float black = (0 - 0.4914F) / 0.2470F;
   const auto shown = [&](int down, int right, bool flip) {
@@ -200,21 +200,21 @@ TEST(CifarData, AugmentsByAShiftOfAtMostFourAndAFlip) {
   EXPECT_GT(seen.size(), 140U); // of 162
   EXPECT_EQ(load(*data.train, {5, 1, 0}, false).values, plain);
   o.augment = false;
-  EXPECT_EQ(load(*open_data(o).train, {5, 1, 0}, true).values, plain);
+  EXPECT_EQ(load(*open_images(o).train, {5, 1, 0}, true).values, plain);
 }
 
 TEST(CifarData, BecomesGreyForANetworkOfOneChannel) {
   const temporary_folder folder;
   write_cifar_folder(folder.path(), 1);
   const auto path = folder.path().string();
-  const auto grey = at(*open_data(options("cifar10:" + path, 32, 1)).train, 0).values;
+  const auto grey = at(*open_images(options("cifar10:" + path, 32, 1)).train, 0).values;
   ASSERT_EQ(grey.size(), 1024U);
   const auto p = pattern(3072);
   const float luma = 0.299F * as_float(p[7]) + 0.587F * as_float(p[1031]) + 0.114F * as_float(p[2055]);
   const float mean = 0.299F * 0.4914F + 0.587F * 0.4822F + 0.114F * 0.4465F;
   const float deviation = 0.299F * 0.2470F + 0.587F * 0.2435F + 0.114F * 0.2616F;
   EXPECT_NEAR(grey[7], (luma / 255 - mean) / deviation, 1e-4);
-  EXPECT_THROW(open_data(options("cifar10:" + path, 32, 2)), usage_error);
+  EXPECT_THROW(open_images(options("cifar10:" + path, 32, 2)), usage_error);
 }
 
 TEST(ImageFolder, NumbersClassesByNameAndDecodesGreyColourAndInk) {
@@ -224,7 +224,7 @@ TEST(ImageFolder, NumbersClassesByNameAndDecodesGreyColourAndInk) {
   write_file(folder / "train/c/3.jpeg", jpeg_of(20, 20, jpeg_colours::cmyk, {200, 100, 50, 128}));
   write_file(folder / "train/c/notes.txt", "not an image");
   write_file(folder / "val/c/4.jpg", jpeg_of(9, 30, jpeg_colours::grey, {255}));
-  const auto data = open_data(options("imagefolder:" + folder.path().string(), 16, 3));
+  const auto data = open_images(options("imagefolder:" + folder.path().string(), 16, 3));
   ASSERT_EQ(data.train->size(), 3);
   ASSERT_EQ(data.test->size(), 1);
   const auto expect_colour = [](const sample& s, std::int64_t label, float r, float g, float b) {
@@ -243,7 +243,7 @@ TEST(ImageFolder, NumbersClassesByNameAndDecodesGreyColourAndInk) {
 TEST(ImageFolder, MayHaveNoTestSet) {
   const temporary_folder folder;
   write_file(folder / "x/1.jpg", jpeg_of(8, 8, jpeg_colours::grey, {10}));
-  const auto data = open_data(options("imagefolder:" + folder.path().string(), 8, 1));
+  const auto data = open_images(options("imagefolder:" + folder.path().string(), 8, 1));
   EXPECT_EQ(data.train->size(), 1);
   EXPECT_EQ(data.test, nullptr);
 }
@@ -251,7 +251,7 @@ TEST(ImageFolder, MayHaveNoTestSet) {
 TEST(ImageFolder, TakesTheCentreInEvaluationAndRandomPlacesInTraining) {
   const temporary_folder folder;
   write_file(folder / "x/1.jpg", jpeg_of_halves(64, 32));
-  const auto data = open_data(options("imagefolder:" + folder.path().string(), 28, 1));
+  const auto data = open_images(options("imagefolder:" + folder.path().string(), 28, 1));
   const auto centre = at(*data.train, 0).values;
   EXPECT_LT(centre[0], -1.5F);
   EXPECT_GT(centre[27], 2.0F);
@@ -281,7 +281,7 @@ TEST(TensorsData, GoIntoTheNetworkAsTheyAreAndInOrder) {
   for (int i = 0; i < 3; ++i)
     target.data<std::int64_t>()[i] = 2 - i;
   write_safetensors(folder / "f", {{"input", input}, {"target", target}});
-  const auto data = open_data(options("tensors:" + (folder / "f").string(), 2, 2));
+  const auto data = open_images(options("tensors:" + (folder / "f").string(), 2, 2));
   EXPECT_EQ(data.test, nullptr);
   EXPECT_FALSE(data.train->shuffled());
   EXPECT_EQ(data.train->size(), 3);
@@ -301,7 +301,7 @@ TEST(TensorsData, MayBeBytesWithShortLabels) {
   target.data<std::int32_t>()[0] = 9;
   target.data<std::int32_t>()[1] = 0;
   write_safetensors(folder / "f", {{"input", input}, {"target", target}});
-  const auto data = open_data(options("tensors:" + (folder / "f").string(), 1));
+  const auto data = open_images(options("tensors:" + (folder / "f").string(), 1));
   EXPECT_THAT(at(*data.train, 1).values, ElementsAre(255));
   EXPECT_EQ(at(*data.train, 0).label, 9);
 }
@@ -309,19 +309,19 @@ TEST(TensorsData, MayBeBytesWithShortLabels) {
 TEST(SyntheticData, ComesFromTheSeedAlone) {
   auto o = options("synthetic", 16, 3);
   o.seed = 5;
-  const auto data = open_data(o);
+  const auto data = open_images(o);
   EXPECT_EQ(data.train->size(), 1024);
   EXPECT_EQ(data.test->size(), 256);
   const auto s = load(*data.train, {1, 2, 3}, true);
-  EXPECT_EQ(load(*open_data(o).train, {7, 8, 3}, false).values, s.values);
+  EXPECT_EQ(load(*open_images(o).train, {7, 8, 3}, false).values, s.values);
   EXPECT_NE(at(*data.train, 4).values, s.values);
   EXPECT_NE(at(*data.test, 3).values, s.values);
   o.seed = 6;
-  EXPECT_NE(at(*open_data(o).train, 3).values, s.values);
+  EXPECT_NE(at(*open_images(o).train, 3).values, s.values);
 }
 
 TEST(SyntheticData, LooksNormalAndUsesEveryClass) {
-  const auto data = open_data(options("synthetic", 32, 1));
+  const auto data = open_images(options("synthetic", 32, 1));
   double sum = 0;
   double squares = 0;
   std::set<std::int64_t> labels;
@@ -340,7 +340,7 @@ TEST(SyntheticData, LooksNormalAndUsesEveryClass) {
 
 // The mean of the training images of a class must recognise test images: then a network can learn it.
 TEST(SyntheticData, CanBeLearned) {
-  const auto data = open_data(options("synthetic", 8, 1));
+  const auto data = open_images(options("synthetic", 8, 1));
   std::vector<std::vector<double>> mean(10, std::vector<double>(64));
   std::vector<int> count(10);
   for (std::int64_t i = 0; i < data.train->size(); ++i) {
@@ -376,7 +376,7 @@ TEST(EveryDataSet, GivesTheSameBytesForTheSameKeyFromManyThreads) {
   }
   for (const auto& spec : {"idx:" + (folder / "idx").string(), "cifar10:" + (folder / "cifar").string(),
                            "imagefolder:" + (folder / "jpegs").string(), std::string("synthetic")}) {
-    const auto data = open_data(options(spec, 24, 3));
+    const auto data = open_images(options(spec, 24, 3));
     const auto everything = [&] {
       std::vector<float> all;
       for (std::int64_t epoch = 0; epoch < 3; ++epoch) {

@@ -52,7 +52,7 @@ TEST(ImageFolderListing, SaysByKindWhatIsLeftOut) {
   write_file(folder / "a/more/4.jpg", jpeg_of_halves(8, 8));
   write_file(folder / "b/folder.jpg/5.jpg", jpeg_of_halves(8, 8));
   write_file(folder / "a/.hidden.png", "x");
-  const auto data = open_data(options_for(folder));
+  const auto data = open_images(options_for(folder));
   EXPECT_EQ(data.train->size(), 2);
   EXPECT_THAT(data.train->description(),
               HasSubstr("left out: 1 JPEG file outside class folders, 3 PNG files, 1 WEBP file, 1 other file and 2 "
@@ -63,7 +63,7 @@ TEST(ImageFolderListing, SaysNothingWhereNothingIsLeftOut) {
   const temporary_folder folder;
   write_file(folder / "a/1.jpg", jpeg_of_halves(8, 8));
   std::filesystem::create_symlink(folder / "a/1.jpg", folder / "a/2.jpg");
-  const auto data = open_data(options_for(folder));
+  const auto data = open_images(options_for(folder));
   EXPECT_EQ(data.train->size(), 2);
   EXPECT_THAT(data.train->description(), AllOf(Not(HasSubstr("left out")), Not(HasSubstr("EXIF"))));
 }
@@ -72,7 +72,7 @@ TEST(ImageFolderListing, AClassWithoutJpegsIsRefusedWithWhatItHolds) {
   const temporary_folder folder;
   write_file(folder / "a/1.png", "x");
   write_file(folder / "a/2.png", "x");
-  const auto open = [&] { open_data(options_for(folder)); };
+  const auto open = [&] { open_images(options_for(folder)); };
   EXPECT_THAT(open, ThrowsMessage<error>(AllOf(HasSubstr("/a"), HasSubstr("found 2 PNG files"))));
   std::filesystem::remove(folder / "a/1.png");
   std::filesystem::remove(folder / "a/2.png");
@@ -87,12 +87,12 @@ TEST(BrokenImages, AreFoundAtTheStartAndCounted) {
   write_file(folder / "a/1005.jpg", good.substr(0, good.size() / 2));
   write_file(folder / "a/1100.jpg", "\x89PNG\r\n\x1a\n and so on");
   write_file(folder / "a/1150.jpg", "");
-  EXPECT_THAT([&] { open_data(options_for(folder)); },
+  EXPECT_THAT([&] { open_images(options_for(folder)); },
               ThrowsMessage<error>(AllOf(HasSubstr("1005.jpg: corrupt JPEG"), HasSubstr("1100.jpg and others"),
                                          HasSubstr("3 of 200 images are broken"), HasSubstr("--broken-images skip"))));
   auto skipping = options_for(folder);
   skipping.skips_broken = true;
-  const auto data = open_data(skipping);
+  const auto data = open_images(skipping);
   EXPECT_EQ(data.train->size(), 197);
   EXPECT_THAT(data.train->description(), AllOf(HasSubstr("197 JPEGs"), HasSubstr("skipped: 3 broken JPEGs")));
 }
@@ -102,7 +102,7 @@ TEST(BrokenImages, OnlyBrokenOnesAreRefusedWhateverTheOption) {
   write_file(folder / "a/1.jpg", "x");
   auto o = options_for(folder);
   o.skips_broken = true;
-  EXPECT_THAT([&] { open_data(o); },
+  EXPECT_THAT([&] { open_images(o); },
               ThrowsMessage<error>(AllOf(HasSubstr("1 of 1 images are broken"), Not(HasSubstr("--broken")))));
 }
 
@@ -112,7 +112,7 @@ TEST(BrokenImages, WhatOnlyDecodingFindsNamesItsFileOrIsStoodInForByTheNext) {
   write_file(folder / "b/2.jpg", jpeg_of_halves(32, 32));
   auto o = options_for(folder);
   std::vector<float> values(64);
-  const auto refusing = open_data(o);
+  const auto refusing = open_images(o);
   EXPECT_THAT(
       [&] {
         refusing.train->load({0, 0, 0}, false, values.data());
@@ -121,7 +121,7 @@ TEST(BrokenImages, WhatOnlyDecodingFindsNamesItsFileOrIsStoodInForByTheNext) {
   std::vector<std::string> said;
   o.skips_broken = true;
   o.warn = [&](const std::string& line) { said.push_back(line); };
-  const auto skipping = open_data(o);
+  const auto skipping = open_images(o);
   std::vector<float> next(64);
   EXPECT_EQ(skipping.train->load({0, 0, 0}, false, values.data()), 1);
   EXPECT_EQ(skipping.train->load({0, 0, 1}, false, next.data()), 1);
@@ -231,12 +231,12 @@ TEST(Orientation, IsIgnoredButCountedUnlessItIsToBeApplied) {
   write_file(folder / "a/1.jpg", with_orientation(jpeg_of_halves(32, 32), 6)); // black on the left, then above
   auto o = options_for(folder);
   std::vector<float> values(64);
-  const auto ignoring = open_data(o);
+  const auto ignoring = open_images(o);
   EXPECT_THAT(ignoring.train->description(), HasSubstr("1 with an EXIF orientation, which is not applied"));
   ignoring.train->load({0, 0, 0}, false, values.data());
   EXPECT_LT(values[56], values[7]); // lower left against upper right
   o.applies_orientation = true;
-  const auto applying = open_data(o);
+  const auto applying = open_images(o);
   EXPECT_THAT(applying.train->description(), HasSubstr("which is applied"));
   applying.train->load({0, 0, 0}, false, values.data());
   EXPECT_LT(values[7], values[56]);

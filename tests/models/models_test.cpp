@@ -193,7 +193,7 @@ TEST(ModelCuts, ChainIsCutThroughOneValue) {
   const auto network = build("vgg11");
   for (int cut = 1; cut < static_cast<int>(network.layers().size()); ++cut)
     EXPECT_THAT(crossing(network, cut), ElementsAre(network.layers()[static_cast<std::size_t>(cut) - 1].name));
-  EXPECT_THAT(crossing(network, 0), ElementsAre("input"));
+  EXPECT_THAT(crossing(network, 0), ElementsAre()) << "the source feeds the input to the stage that reads it";
 }
 
 // -- registry and listing ---------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 // Whole narrow networks against PyTorch in float64, from checked-in fixtures: gradients by name, losses, ten SGD steps.
 #include "apps/models/registry.hpp"
 #include "kernels/initialise.hpp"
-#include "kernels/loss.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/segment.hpp"
 #include "kernels/stream.hpp"
@@ -96,18 +95,19 @@ public:
 
   /// The mean loss of the minibatch.
   double step(std::int64_t minibatch, const tensor& input, const tensor& labels) {
-    const segment_call call{.seed = seed, .minibatch = minibatch};
+    const segment_call call{.seed = seed, .minibatch = minibatch, .info = info_of(batch, batch)};
     segment_activations kept;
-    auto outputs = range_.forward(ops_, call, {input}, weights_, states_, &kept);
-    const auto loss = head_.forward(ops_, outputs.at(0), labels);
+    segment_losses losses;
+    range_.forward(ops_, call, {input, labels}, weights_, states_, &kept, &losses);
+    const double loss = *losses.at(0).sums.data<double>() / batch;
     gradients_.assign(weights_.size(), {});
-    range_.backward(ops_, call, {head_.backward(ops_, loss, 1.0F / batch)}, weights_, std::move(kept), gradients_);
+    range_.backward(ops_, call, {}, weights_, std::move(kept), gradients_, std::move(losses));
     const auto strange =
         ops_.allocate_zeroed(dtype::i32, {static_cast<std::int64_t>(weights_.size())}, memory_use::scratch);
     for (std::size_t i = 0; i < weights_.size(); ++i)
       optimizer_->step(ops_, learning_rate_, 1, true, weights_[i], gradients_[i], optimizer_states_[i], weights_[i],
                        strange, static_cast<std::int64_t>(i));
-    return metrics_of(loss).loss_sum / batch;
+    return loss;
   }
 
   named_tensors gradients() const { return named(gradients_); }
@@ -141,7 +141,6 @@ private:
   segment range_;
   backend& ops_;
   float learning_rate_;
-  softmax_cross_entropy head_;
   std::unique_ptr<optimizer> optimizer_;
   std::vector<tensor> weights_;
   std::vector<tensor> states_;

@@ -1,6 +1,7 @@
 // Balanced cuts against all cuts, and what is kept together.
 #include "actors/policy/partition.hpp"
 #include "kernels/check.hpp"
+#include "kernels/model_builder.hpp"
 
 #include <gmock/gmock.h>
 

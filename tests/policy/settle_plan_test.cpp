@@ -2,6 +2,7 @@
 #include "actors/policy/settle_plan.hpp"
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 #include "planner/plan/plan.hpp"
 
 #include <gmock/gmock.h>

@@ -4,6 +4,7 @@
 #include "actors/layer_actor.hpp"
 #include "actors/ranks/job.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 #include "transport/in_process.hpp"
 
 #include <future>
@@ -73,7 +74,7 @@ struct tiny_data {
   explicit tiny_data(const tiny_extras& extras) : train(extras.samples, {3, 8, 8}, 5, 11) {
     inputs.net = extras.net ? extras.net : tiny_residual_network();
     inputs.train = extras.train != nullptr ? extras.train : &train;
-    inputs.test = &test;
+    inputs.test = extras.test != nullptr ? extras.test : &test;
     inputs.model_options = inputs.net->name();
     inputs.layer_actors = extras.layer_actors;
   }

@@ -2,6 +2,7 @@
 // of random images, and one call that trains and returns the summary.
 #pragma once
 
+#include "actors/labelled_images.hpp"
 #include "actors/policy/settle_plan.hpp"
 #include "actors/trainer.hpp"
 
@@ -10,7 +11,7 @@
 namespace penstock::testing {
 
 /// Random images and labels from the seed; `samples` need not divide by anything.
-class random_images : public actors::dataset {
+class random_images : public actors::labelled_images {
 public:
   random_images(std::int64_t samples, shape dims, std::int64_t classes, std::uint64_t seed);
   std::int64_t size() const override { return samples_; }
@@ -70,6 +71,7 @@ struct tiny_extras {
   std::vector<std::shared_ptr<const actors::layer_actor_factory>> layer_actors{};
   std::shared_ptr<const model> net{};     ///< instead of the tiny residual network
   const actors::dataset* train = nullptr; ///< instead of `samples` random images
+  const actors::dataset* test = nullptr;  ///< instead of 20 random images
   std::int64_t samples = 44;
   std::int64_t stop_at = 0;
   std::int64_t checkpoint_at = 0;

@@ -2,6 +2,7 @@
 #include "actors/stage/inbox.hpp"
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 
 #include <gmock/gmock.h>
 
@@ -12,24 +13,24 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-labels_msg message(std::int64_t since_drain, std::int32_t microbatch = 0, std::int64_t minibatch = 100) {
-  labels_msg m;
+inputs_msg message(std::int64_t since_drain, std::int32_t microbatch = 0, std::int64_t minibatch = 100) {
+  inputs_msg m;
   m.key = {.minibatch = minibatch + since_drain, .since_drain = since_drain, .microbatch = microbatch};
-  m.samples = since_drain;
+  m.info.samples = since_drain;
   return m;
 }
 
-using inbox = keyed_inbox<labels_msg>;
+using inbox = keyed_inbox<inputs_msg>;
 
 TEST(KeyedInbox, IsAskedByKeyWhateverTheOrderOfArrival) {
   inbox box;
   for (const int i : {2, 0, 1})
-    box.put(message(i), 3, "labels");
-  box.put(message(0, 1), 4, "labels");
+    box.put(message(i), 3, "inputs");
+  box.put(message(0, 1), 4, "inputs");
   EXPECT_TRUE(box.has(0, 1));
   EXPECT_FALSE(box.has(1, 1));
-  EXPECT_EQ(box.take(0, 0).samples, 0);
-  EXPECT_EQ(box.take(1, 0).samples, 1);
+  EXPECT_EQ(box.take(0, 0).info.samples, 0);
+  EXPECT_EQ(box.take(1, 0).info.samples, 1);
   EXPECT_FALSE(box.has(1, 0));
   EXPECT_EQ(box.size(), 2U);
 }
@@ -37,7 +38,7 @@ TEST(KeyedInbox, IsAskedByKeyWhateverTheOrderOfArrival) {
 TEST(KeyedInbox, FindsTheFirstKeyThatIsReady) {
   inbox box;
   for (const int i : {4, 2, 3})
-    box.put(message(i), 3, "labels");
+    box.put(message(i), 3, "inputs");
   EXPECT_EQ(box.find_if([](const inbox::key&) { return true; }), (inbox::key{2, 0}));
   EXPECT_EQ(box.find_if([](const inbox::key& k) { return k.first > 2; }), (inbox::key{3, 0}));
   EXPECT_EQ(box.find_if([](const inbox::key&) { return false; }), std::nullopt);
@@ -52,7 +53,7 @@ TEST(KeyedInbox, RefusesWhatComesTwice) {
   box.take(0, 0);
   EXPECT_THAT([&] { box.put(message(0), 9, "activation"); }, twice) << "and after it was taken";
   EXPECT_EQ(box.size(), 1U);
-  EXPECT_EQ(box.take(1, 0).samples, 1);
+  EXPECT_EQ(box.take(1, 0).info.samples, 1);
 }
 
 TEST(KeyedInbox, RefusesWhatLiesBeyondTheCredits) {
@@ -69,21 +70,21 @@ TEST(KeyedInbox, RefusesWhatLiesBeyondTheCredits) {
 
 TEST(KeyedInbox, ANewSegmentStartsKeysAgain) {
   inbox box;
-  box.put(message(5), 9, "labels");
-  EXPECT_THAT([&] { box.restart(phase::training, "labels"); }, ThrowsMessage<error>(HasSubstr("minibatch 105")))
+  box.put(message(5), 9, "inputs");
+  EXPECT_THAT([&] { box.restart(phase::training, "inputs"); }, ThrowsMessage<error>(HasSubstr("minibatch 105")))
       << "one is left over";
   box.take(5, 0);
-  box.restart(phase::training, "labels");
-  box.put(message(0), 9, "labels");
+  box.restart(phase::training, "inputs");
+  box.put(message(0), 9, "inputs");
   EXPECT_TRUE(box.has(0, 0));
 }
 
 TEST(KeyedInbox, EvaluationTakesKeysInAnyOrder) {
   inbox box;
-  box.restart(phase::evaluation, "labels");
-  box.put(message(3), 9, "labels");
+  box.restart(phase::evaluation, "inputs");
+  box.put(message(3), 9, "inputs");
   box.take(3, 0);
-  EXPECT_NO_THROW(box.put(message(1), 9, "labels"));
+  EXPECT_NO_THROW(box.put(message(1), 9, "inputs"));
 }
 
 class InModelOrder : public ::testing::Test {
@@ -100,7 +101,7 @@ public:
     return tensor::allocate(pool, type, std::move(dims), memory_use::scratch);
   }
   std::vector<tensor> order(std::vector<named_tensor> got, bool none_allowed = false) const {
-    return in_model_order(*net, wanted, got, 3, none_allowed);
+    return in_model_order(*net, wanted, got, info_of(3, 3), none_allowed);
   }
   memory_pool pool;
   std::shared_ptr<const model> net;

@@ -131,16 +131,12 @@ struct tiny_stage {
   }
 
   activation_msg admission(std::int64_t minibatch) const {
-    activation_msg m{{.minibatch = minibatch, .since_drain = minibatch}, 0, 8, {}};
-    m.tensors = with_names(*net, parts->stages.front().layers->inputs(),
-                           {tensor::allocate(*pool, dtype::f32, {8, 3, 8, 8}, memory_use::activations)});
+    activation_msg m{{.minibatch = minibatch, .since_drain = minibatch}, 0, info_of(8, 8), {}};
+    const auto& fed = parts->stages.front().layers->fed();
+    std::vector<tensor> tensors{tensor::allocate(*pool, dtype::f32, {8, 3, 8, 8}, memory_use::activations)};
+    if (fed.size() > 1) tensors.push_back(tensor::allocate(*pool, dtype::i64, {8}, memory_use::activations));
+    m.tensors = with_names(*net, fed, std::move(tensors));
     return m;
-  }
-  labels_msg labels(std::int64_t minibatch) const {
-    return {{.minibatch = minibatch, .since_drain = minibatch},
-            tensor::allocate(*pool, dtype::i64, {8}, memory_use::activations),
-            8,
-            8};
   }
 
   std::unique_ptr<memory_pool> pool = std::make_unique<memory_pool>();
@@ -188,7 +184,6 @@ TEST(PostedBehind, AnUpdateFollowsItsBackwardAndAForwardTheUpdateWhileNothingIsD
   auto& worker = *t.worker;
   EXPECT_THAT(worker.on(begin_training_msg{t.run}), IsEmpty());
   EXPECT_THAT(worker.on(weights_of(t.begun)), IsEmpty());
-  EXPECT_THAT(worker.on(t.labels(0)), IsEmpty());
   const auto first = worker.on(t.admission(0));
   EXPECT_THAT(names_of(first), ElementsAre("forward", "backward", "credit", "gradients"));
 
@@ -202,7 +197,6 @@ TEST(PostedBehind, AnUpdateFollowsItsBackwardAndAForwardTheUpdateWhileNothingIsD
   EXPECT_THAT(t.optimizer->describe(), HasSubstr("has applied 0 of 4 updates, 1 under way"));
 
   EXPECT_THAT(worker.on(weights_of(updates)), IsEmpty());
-  EXPECT_THAT(worker.on(t.labels(1)), IsEmpty());
   EXPECT_THAT(worker.on(t.admission(1)), IsEmpty()) << "two pieces of work are on the stream";
   const auto second = worker.completed(*std::get<compute>(first[0]).job);
   EXPECT_THAT(names_of(second), ElementsAre("forward", "loss"));
@@ -239,7 +233,6 @@ TEST(PostedBehind, GradientsOfSeveralReplicasLeaveWhenTheyAreDone) {
   auto& worker = *t.worker;
   EXPECT_THAT(worker.on(begin_training_msg{t.run}), IsEmpty());
   EXPECT_THAT(worker.on(weights_of(t.begun)), IsEmpty());
-  EXPECT_THAT(worker.on(t.labels(0)), IsEmpty());
   const auto first = worker.on(t.admission(0));
   EXPECT_THAT(names_of(first), ElementsAre("forward", "backward", "credit"));
   EXPECT_THAT(names_of(worker.completed(*std::get<compute>(first[0]).job)), ElementsAre("loss"));

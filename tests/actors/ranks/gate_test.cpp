@@ -91,7 +91,7 @@ private:
   pipeline parts_;
   run_observer observer_;
   run_control control_;
-  step_log steps_{observer_, {}, 1, 1, 1};
+  step_log steps_{nullptr, observer_, {}, 1, 1, 1};
   run_services services_{plan_, options_, parts_, inputs_, observer_, control_, steps_};
   caf::actor_system_config config_;
   caf::actor_system system_{config_};

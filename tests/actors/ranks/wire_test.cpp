@@ -35,7 +35,7 @@ public:
 };
 
 TEST_F(WireMessage, ActivationsKeepNamesShapesTypesAndBytes) {
-  activation_msg m{key, 9, 4, {{"conv1", filled({4, 2}, 1.5F)}, {"skip", {}}}};
+  activation_msg m{key, 9, info_of(4, 8), {{"conv1", filled({4, 2}, 1.5F)}, {"skip", {}}}};
   auto ids = tensor::allocate(pool, dtype::i64, {4}, memory_use::activations);
   std::fill_n(ids.data<std::int64_t>(), 4, 7);
   m.tensors.push_back({"ids", ids});
@@ -44,7 +44,7 @@ TEST_F(WireMessage, ActivationsKeepNamesShapesTypesAndBytes) {
   EXPECT_EQ(back.key.microbatch, 2);
   EXPECT_EQ(back.key.stretch, 3);
   EXPECT_EQ(back.version, 9);
-  EXPECT_EQ(back.samples, 4);
+  EXPECT_EQ(back.info, info_of(4, 8));
   ASSERT_EQ(back.tensors.size(), 3U);
   EXPECT_EQ(back.tensors[0].name, "conv1");
   EXPECT_EQ(back.tensors[0].value.dims(), (shape{4, 2}));
@@ -63,7 +63,7 @@ TEST_F(WireMessage, ATensorsLayoutTravelsByName) {
 }
 
 TEST_F(WireMessage, ManyTensorsWithLongNamesNeedNoLargerHeader) {
-  activation_msg m{key, 0, 1, {}};
+  activation_msg m{key, 0, info_of(1, 1), {}};
   for (int i = 0; i < 100; ++i)
     m.tensors.push_back({std::string(40, 'n') + std::to_string(i), filled({1, 1}, static_cast<float>(i))});
   const auto back = round_trip(m);
@@ -73,10 +73,13 @@ TEST_F(WireMessage, ManyTensorsWithLongNamesNeedNoLargerHeader) {
 }
 
 TEST_F(WireMessage, SmallOnesToo) {
-  labels_msg labels{key, tensor::allocate(pool, dtype::i64, {2}, memory_use::activations), 2, 8};
-  EXPECT_EQ(round_trip(labels).minibatch_samples, 8);
-  loss_msg loss{key, {1.25, 2, 1, 2}};
-  EXPECT_EQ(round_trip(loss).metrics.loss_sum, 1.25);
+  const inputs_msg inputs{
+      key, info_of(2, 8), {{"labels", tensor::allocate(pool, dtype::i64, {2}, memory_use::activations)}}};
+  EXPECT_EQ(round_trip(inputs).info.counts[0], 8);
+  EXPECT_EQ(round_trip(inputs).tensors.at(0).name, "labels");
+  const loss_msg loss{key, {.samples = 2, .sums = {1.25, 1, 2}, .counts = {8}}, {{"y", filled({2, 3}, 1)}}};
+  EXPECT_EQ(round_trip(loss).metrics.sums[0], 1.25);
+  EXPECT_EQ(round_trip(loss).results.at(0).value.dims(), (shape{2, 3}));
   EXPECT_EQ(round_trip(credit_msg{key}).key.since_drain, 5);
   EXPECT_EQ(round_trip(norm_msg{3, 1, 4, {1.0, 0.5}}).squares, (std::vector<double>{1.0, 0.5}));
   EXPECT_EQ(round_trip(clip_msg{3, 4, 0.25F}).factor, 0.25F);
@@ -85,7 +88,7 @@ TEST_F(WireMessage, SmallOnesToo) {
 }
 
 TEST_F(WireMessage, ATensorOfOtherBytesThanItsShapeIsRefused) {
-  auto wire = encode({}, activation_msg{key, 0, 4, {{"x", filled({4, 2}, 1)}}});
+  auto wire = encode({}, activation_msg{key, 0, info_of(4, 4), {{"x", filled({4, 2}, 1)}}});
   wire.parts[0].size -= 4;
   EXPECT_THAT([&] { decode(wire); }, ThrowsMessage<error>(HasSubstr("[4, 2] came with 28 bytes")));
   wire.parts.clear();
@@ -93,7 +96,8 @@ TEST_F(WireMessage, ATensorOfOtherBytesThanItsShapeIsRefused) {
 }
 
 TEST_F(WireMessage, AnyHeaderCutShortOrScrambledIsRefusedOrDecodedButNeverMore) {
-  const auto whole = encode({}, activation_msg{key, 0, 4, {{"x", filled({4, 2}, 1)}, {"y", filled({4, 3}, 1)}}});
+  const auto whole =
+      encode({}, activation_msg{key, 0, info_of(4, 4), {{"x", filled({4, 2}, 1)}, {"y", filled({4, 3}, 1)}}});
   for (std::size_t cut = 0; cut < whole.header.size(); ++cut) {
     auto shorter = whole;
     shorter.header.resize(cut);

@@ -30,8 +30,8 @@ scripted_outcome run_oracle(const scripted_case& what, const std::vector<std::in
   auto parts = build_in_one_process(what);
   run_observer observer;
   run_control control;
-  step_log steps(observer, what.plan.options.lr, what.plan.plan->microbatches, what.plan.drains.per_epoch,
-                 what.plan.drains.total);
+  step_log steps(what.inputs.net, observer, what.plan.options.lr, what.plan.plan->microbatches,
+                 what.plan.drains.per_epoch, what.plan.drains.total);
   run_services services{*what.plan.plan, what.plan.options, *parts, what.inputs, observer, control, steps};
   const auto oracle = make_oracle_executor(services);
   std::int64_t done = 0;
@@ -42,7 +42,7 @@ scripted_outcome run_oracle(const scripted_case& what, const std::vector<std::in
     outcome.stretches.push_back(minibatches);
     if (what.inputs.test == nullptr) continue;
     const auto states = shared_mean_states(*parts, oracle->collect(copy_of::statistics), nullptr);
-    outcome.losses.push_back(oracle->evaluate(*what.inputs.test, what.plan.options.eval_batch, states)->loss_sum);
+    outcome.losses.push_back(oracle->evaluate(*what.inputs.test, what.plan.options.eval_batch, states)->sums[0]);
   }
   outcome.weights = hash_of_all(*parts, oracle->collect(copy_of::everything));
   return outcome;

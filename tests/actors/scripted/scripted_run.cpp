@@ -44,8 +44,8 @@ public:
 private:
   std::shared_ptr<microbatch_loader> make_training_loader() const {
     const auto& o = case_.plan.options;
-    return std::make_shared<microbatch_loader>(*case_.inputs.train, o.batch, case_.plan.plan->microbatches, o.seed,
-                                               true, o.last);
+    return std::make_shared<microbatch_loader>(case_.inputs.net, *case_.inputs.train, training_batches(o),
+                                               case_.plan.plan->microbatches);
   }
   const placement& where() const { return where_; }
   int stage_count() const { return static_cast<int>(case_.plan.plan->stages.size()); }
@@ -280,8 +280,8 @@ private:
   }
   void carry_out_one(site& s, admit_microbatch& e) {
     const auto key = e.activation.key;
-    const int last = stage_count() - 1;
-    to_replica(s.rank(), last, deal(last, key), key.stretch, "labels", std::move(e.labels), true);
+    for (auto& m : e.fed)
+      to_replica(s.rank(), m.key.stage, deal(m.key.stage, key), key.stretch, "inputs", m, true);
     to_replica(s.rank(), 0, deal(0, key), key.stretch, "admission", std::move(e.activation), true);
   }
   void carry_out_one(site& s, const admitted_so_far& e) {
@@ -294,9 +294,8 @@ private:
     for (auto& e : effects)
       std::visit([&](auto& one) { carry_out_one(s, one); }, e);
   }
-  void carry_out_one(site&, const begin_steps&) {}
-  void carry_out_one(site&, const add_loss&) {}
-  void carry_out_one(site&, const evaluation_so_far&) {}
+  template <class Told>
+  void carry_out_one(site&, const Told&) {} // of steps and progress
   void carry_out_one(site& s, const losses_are_in&) { part_done(s); }
   void carry_out_one(site& s, const evaluation_is_in& e) {
     post(s.rank(), "coordinator",
@@ -343,8 +342,9 @@ private:
     for (auto& [stage, o] : s.optimizers)
       to_optimizer(s, stage, "lend", lend_weights_msg{e.stretch});
     const auto& o = case_.plan.options;
-    const auto loader = std::make_shared<microbatch_loader>(*case_.inputs.test, o.eval_batch, 1, o.seed, false);
-    const auto batches = loader->plan().per_epoch();
+    const auto loader = std::make_shared<microbatch_loader>(case_.inputs.net, *case_.inputs.test,
+                                                            evaluation_batches(o, o.eval_batch), 1);
+    const auto batches = loader->minibatches().per_epoch();
     if (s.metrics)
       post(s.rank(), "metrics",
            {"evaluate", [this, &s, m = count_evaluation_msg{e.stretch, batches}] { carry_out(s, s.metrics->on(m)); }});
@@ -388,7 +388,7 @@ private:
     next_part(s);
   }
   void carry_out_one(site& s, const evaluation_is_over& e) {
-    s.losses.push_back(e.total.loss_sum);
+    s.losses.push_back(e.total.sums[0]);
     s.evaluates = false;
     next_part(s);
   }

@@ -17,11 +17,12 @@ scripted_site::scripted_site(const scripted_case& what, int rank)
   const auto& first = parts->stages.front();
   auto place = place_of(*parts, what.plan.options);
   if (place.has_source)
-    source.emplace(source_place{.last_stage = parts->stages.back().index,
+    source.emplace(source_place{.inputs = input_names(*parts->net),
+                                .readers = input_readers(*parts),
                                 .replicas = static_cast<int>(first.replicas.size()),
                                 .local = first.local,
                                 .ahead = 3});
-  if (place.has_metrics) metrics.emplace();
+  if (place.has_metrics) metrics.emplace(metrics_tellers(*parts));
   for (auto& s : parts->stages)
     if (s.is_local()) open_stage(what, s);
   open_workers(what);

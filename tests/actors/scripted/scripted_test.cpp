@@ -1,5 +1,6 @@
 // Every order in which a pipeline's events can happen gives the oracle's bits: thousands of orders, drawn from seeds.
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 #include "tests/actors/scripted/scripted_run.hpp"
 #include "tests/support/tiny_training.hpp"
 

@@ -3,7 +3,6 @@
 #include "kernels/dropout_random.hpp"
 #include "kernels/initialise.hpp"
 #include "kernels/layers/layers.hpp"
-#include "kernels/loss.hpp"
 #include "kernels/ops/convolution_ops.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/ops/linear_ops.hpp"
@@ -182,8 +181,8 @@ TEST_P(BackendRules, FusingReluChangesNoBit) {
 TEST_P(BackendRules, ALabelThatIsNoClassIsRefused) {
   for (const std::int64_t label : {std::int64_t{3}, std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()})
     EXPECT_THROW(on_->run([&](backend& ops) {
-      metrics_of(softmax_cross_entropy().forward(ops, to_device(ops, {{2, 3}, {0, 0, 0, 0, 0, 0}}),
-                                                 labels_to_device(ops, {0, label})));
+      metrics_of(classifier_head().forward(ops, to_device(ops, {{2, 3}, {0, 0, 0, 0, 0, 0}}),
+                                           labels_to_device(ops, {0, label})));
     }),
                  error)
         << label;
@@ -192,12 +191,12 @@ TEST_P(BackendRules, ALabelThatIsNoClassIsRefused) {
 TEST_P(BackendRules, LogitsThatAreNaNGiveALossThatIsNotFiniteAndNoCorrectGuess) {
   on_->run([](backend& ops) {
     const host_tensor logits{{2, 6}, {nan, nan, nan, nan, nan, nan, 1, nan, 0, 2, 3, 4}};
-    const auto value = softmax_cross_entropy().forward(ops, to_device(ops, logits), labels_to_device(ops, {0, 1}));
+    const auto value = classifier_head().forward(ops, to_device(ops, logits), labels_to_device(ops, {0, 1}));
     EXPECT_FALSE(std::isfinite(metrics_of(value).loss_sum));
     EXPECT_EQ(metrics_of(value).correct_top1, 0);
     EXPECT_EQ(metrics_of(value).correct_top5, 0);
     const host_tensor few{{3, 3}, {nan, nan, nan, nan, 1, 2, 1, nan, 2}}; // fewer classes than top-5 looks at
-    const auto of_few = softmax_cross_entropy().forward(ops, to_device(ops, few), labels_to_device(ops, {2, 0, 1}));
+    const auto of_few = classifier_head().forward(ops, to_device(ops, few), labels_to_device(ops, {2, 0, 1}));
     EXPECT_FALSE(std::isfinite(metrics_of(of_few).loss_sum));
     EXPECT_EQ(metrics_of(of_few).correct_top1, 0);
     EXPECT_EQ(metrics_of(of_few).correct_top5, 0);
@@ -291,10 +290,10 @@ TEST_P(BackendRules, FusingReluChangesNoBitWhereRoundingDecides) {
 
 TEST_P(BackendRules, LargeLogitsDoNotOverflow) {
   on_->run([](backend& ops) {
-    const auto value = softmax_cross_entropy().forward(ops, to_device(ops, {{2, 2}, {3e4F, 3e4F, -3e4F, 3e4F}}),
-                                                       labels_to_device(ops, {0, 0}));
+    const auto value = classifier_head().forward(ops, to_device(ops, {{2, 2}, {3e4F, 3e4F, -3e4F, 3e4F}}),
+                                                 labels_to_device(ops, {0, 0}));
     EXPECT_NEAR(metrics_of(value).loss_sum, std::log(2.0) + 6e4, 1e-2);
-    EXPECT_THAT(to_host(ops, value.probabilities).values, ::testing::ElementsAre(0.5F, 0.5F, 0, 1));
+    EXPECT_THAT(to_host(ops, value.saved[0]).values, ::testing::ElementsAre(0.5F, 0.5F, 0, 1));
   });
 }
 

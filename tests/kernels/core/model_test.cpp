@@ -1,7 +1,7 @@
 // The graph that a builder makes, what crosses its cuts, and what the builder refuses.
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
-#include "kernels/model.hpp"
+#include "kernels/model_builder.hpp"
 
 #include <gmock/gmock.h>
 
@@ -82,19 +82,22 @@ TEST(Model, ACutIsCrossedByWhatIsReadBehindIt) {
   const auto late = b.add("late", layers::add(), {r, b.input()}); // the input skips two layers
   b.add("unread", layers::relu(), {r});
   const auto m = b.build(b.add("out", layers::add(), {late, a}));
-  EXPECT_THAT(names_crossing(m, 0), ElementsAre("input"));
-  EXPECT_THAT(names_crossing(m, 1), ElementsAre("input", "a"));
-  EXPECT_THAT(names_crossing(m, 2), ElementsAre("input", "a", "r"));
+  EXPECT_THAT(names_crossing(m, 0), ElementsAre()) << "inputs are fed, not relayed";
+  EXPECT_THAT(names_crossing(m, 1), ElementsAre("a"));
+  EXPECT_THAT(names_crossing(m, 2), ElementsAre("a", "r"));
   EXPECT_THAT(names_crossing(m, 3), ElementsAre("a", "r", "late"));
   EXPECT_THAT(names_crossing(m, 4), ElementsAre("a", "late"));
-  EXPECT_THAT(names_crossing(m, 5), ElementsAre("out"));
+  EXPECT_THAT(names_crossing(m, 5), ElementsAre()) << "the loss reads the output where it is";
+  EXPECT_THAT(m.fed(0, 5), ElementsAre(m.input(), m.inputs().at(1).value));
+  EXPECT_THAT(m.fed(1, 2), ElementsAre());
+  EXPECT_THAT(m.fed(2, 3), ElementsAre(m.input()));
 }
 
-TEST(Model, ItsOutputCrossesEveryCutBehindIt) {
+TEST(Model, AResultCrossesEveryCutBehindIt) {
   model_builder b("net", {4});
   const auto out = b.add("out", small_linear(4, 3), {b.input()});
   b.add("unread", layers::relu(), {out});
-  const auto m = b.build(out);
+  const auto m = b.build_inference(out);
   EXPECT_THAT(names_crossing(m, 1), ElementsAre("out"));
   EXPECT_THAT(names_crossing(m, 2), ElementsAre("out"));
 }

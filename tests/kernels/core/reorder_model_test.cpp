@@ -1,6 +1,7 @@
 // The same model in another order of layers: names, parameters and arithmetic stay.
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
+#include "kernels/model_builder.hpp"
 #include "kernels/reorder_model.hpp"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,6 @@
 // A backward in two parts: the bits of the whole one, and what it keeps in between.
 #include "kernels/device.hpp"
+#include "kernels/model_builder.hpp"
 #include "kernels/stream.hpp"
 #include "tests/kernels/core/chained_stages.hpp"
 
@@ -36,8 +37,8 @@ TEST_P(SplitBackward, KeepsWhatTheWeightGradientsNeedAndNoMore) {
   x = b.add("relu", relu(), {x});
   x = b.add("pool", pool2d({}), {x});
   x = b.add("flatten", flatten(), {x});
-  const auto m =
-      std::make_shared<const model>(b.build(b.add("fc", linear({.in_features = 48, .out_features = 3}), {x})));
+  const auto m = std::make_shared<const model>(
+      b.build_inference(b.add("fc", linear({.in_features = 48, .out_features = 3}), {x})));
   const segment s(m, 0, 5);
   work->run([&](backend& ops) {
     const auto weights = drawn_weights(ops, s);
@@ -114,8 +115,8 @@ TEST(WholeBackward, OfALayerThatHasNoOtherRunsInTheInputsPart) {
   const auto whole = std::make_shared<whole_layer>();
   model_builder b("net", {5});
   const auto first = b.add("fc", layers::linear({.in_features = 5, .out_features = 5}), {b.input()});
-  const auto m = std::make_shared<const model>(
-      b.build(b.add("out", layers::linear({.in_features = 5, .out_features = 3}), {b.add("whole", whole, {first})})));
+  const auto m = std::make_shared<const model>(b.build_inference(
+      b.add("out", layers::linear({.in_features = 5, .out_features = 3}), {b.add("whole", whole, {first})})));
   const auto machine = open_device({});
   const auto work = machine->create_stream({.name = "split", .reference = true});
   work->run([&](backend& ops) {

@@ -1,5 +1,6 @@
 // Fusion asked for by layers that the program does not know: what a segment puts in the place of several.
 #include "kernels/layers/linear.hpp"
+#include "kernels/model_builder.hpp"
 #include "kernels/segment.hpp"
 #include "tests/kernels/backend_suite/layer_harness.hpp"
 
@@ -73,7 +74,7 @@ TEST_F(Fusion, TakesInAWholeChainAndReportsItsFirstLayer) {
   auto x = b.add("fc", layers::linear({.in_features = 2, .out_features = 2, .bias = false}), {b.input()});
   for (const char* name : {"a", "b", "c"})
     x = b.add(name, scale(2), {x});
-  const auto net = std::make_shared<const model>(b.build(x));
+  const auto net = std::make_shared<const model>(b.build_inference(x));
   const segment s(net, 0, 4);
   std::vector<float> out;
   EXPECT_EQ(run(s, &out), (std::vector<int>{0, 1, 1, 0}));
@@ -90,7 +91,7 @@ TEST_F(Fusion, EndsAtTheCutAndWhereALayerTakesInNoMore) {
   x = b.add("b", scale(2, false), {x});
   x = b.add("c", scale(2), {x});
   x = b.add("d", scale(2), {x});
-  const auto net = std::make_shared<const model>(b.build(x));
+  const auto net = std::make_shared<const model>(b.build_inference(x));
   const segment whole(net, 0, 4), front(net, 0, 1), back(net, 1, 4);
   EXPECT_TRUE(whole.is_absorbed(1) && whole.is_absorbed(3) && !whole.is_absorbed(2));
   EXPECT_FALSE(front.is_absorbed(0));
@@ -103,7 +104,7 @@ TEST_F(Fusion, LeavesWhatOthersReadAndWhatHasParameters) {
   const auto left = b.add("left", scale(3), {a});
   const auto fc = b.add("fc", layers::linear({.in_features = 2, .out_features = 2}), {left});
   b.add("right", scale(5), {a});
-  const auto net = std::make_shared<const model>(b.build(fc));
+  const auto net = std::make_shared<const model>(b.build_inference(fc));
   const segment s(net, 0, 4);
   for (int l = 0; l < 4; ++l)
     EXPECT_FALSE(s.is_absorbed(l)) << l;

@@ -1,6 +1,5 @@
 // Every backward of the reference loops against differences of its forward, on odd shapes.
 #include "kernels/layers/layers.hpp"
-#include "kernels/loss.hpp"
 #include "tests/kernels/backend_suite/closeness.hpp"
 #include "tests/kernels/scalars.hpp"
 
@@ -175,7 +174,7 @@ TEST(BackwardOfTheLoss, EqualsTheDifferenceOfItsForward) {
   const auto on = reference_stream();
   on->run([](backend& ops) {
     for (const float smoothing : {0.0F, 0.2F}) {
-      const softmax_cross_entropy head(smoothing);
+      const classifier_head head(smoothing);
       const float scale = 0.25F;
       host_tensor logits = random_tensor({3, 6}, 31);
       const tensor labels = labels_to_device(ops, {5, 0, 2});

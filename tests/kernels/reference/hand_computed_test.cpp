@@ -1,7 +1,6 @@
 // Small cases worked out by hand, where one can see that the reference is right.
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
-#include "kernels/loss.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/ops/optimizer_ops.hpp"
 #include "tests/kernels/backend_suite/closeness.hpp"
@@ -161,10 +160,9 @@ TEST(ReferenceLoss, IsTheNegativeLogOfTheProbabilityOfTheLabel) {
   const auto on = reference_stream();
   on->run([](backend& ops) {
     const host_tensor logits{{2, 2}, {0, std::log(3.0F), 1000, 1000}}; // probabilities 1/4, 3/4; 1/2, 1/2
-    const softmax_cross_entropy head;
+    const classifier_head head;
     const auto value = head.forward(ops, to_device(ops, logits), labels_to_device(ops, {0, 1}));
     EXPECT_NEAR(metrics_of(value).loss_sum, std::log(4.0) + std::log(2.0), 1e-6);
-    EXPECT_EQ(metrics_of(value).samples, 2);
     EXPECT_EQ(metrics_of(value).correct_top1, 0); // of equals the first class counts as the guess
     EXPECT_EQ(metrics_of(value).correct_top5, 2);
     const auto gradient = to_host(ops, head.backward(ops, value, 2));
@@ -177,7 +175,7 @@ TEST(ReferenceLoss, IsNotFiniteAndNeverCorrectWhenLogitsAreNaN) {
   const auto on = reference_stream();
   on->run([&](backend& ops) {
     const host_tensor logits{{2, 3}, {nan, nan, nan, 1, nan, 0}};
-    const auto value = softmax_cross_entropy().forward(ops, to_device(ops, logits), labels_to_device(ops, {0, 1}));
+    const auto value = classifier_head().forward(ops, to_device(ops, logits), labels_to_device(ops, {0, 1}));
     EXPECT_FALSE(std::isfinite(metrics_of(value).loss_sum));
     EXPECT_EQ(metrics_of(value).correct_top1, 0);
     EXPECT_EQ(metrics_of(value).correct_top5, 0);
@@ -189,8 +187,8 @@ TEST(ReferenceLoss, RefusesALabelThatIsNoClass) {
   for (const std::int64_t label : {std::int64_t{3}, std::int64_t{-1}})
     on->run([&](backend& ops) {
       try {
-        metrics_of(softmax_cross_entropy().forward(ops, to_device(ops, {{2, 3}, {0, 0, 0, 0, 0, 0}}),
-                                                   labels_to_device(ops, {0, label})));
+        metrics_of(classifier_head().forward(ops, to_device(ops, {{2, 3}, {0, 0, 0, 0, 0, 0}}),
+                                             labels_to_device(ops, {0, label})));
         ADD_FAILURE() << "label " << label << " was taken";
       } catch (const error& refusal) {
         EXPECT_EQ(refusal.what(), "label " + std::to_string(label) + " of sample 1 is outside 0..2");

@@ -1,0 +1,28 @@
+// What is known of a micro-batch before anything of it is computed.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace penstock {
+
+inline constexpr std::size_t most_counts = 4;  ///< that a model's losses are divided by; the first is "samples"
+inline constexpr std::size_t most_extents = 4; ///< of a model that vary from minibatch to minibatch, beside the batch
+
+/// Made once, by the source, for each micro-batch; travels with every message about it. Trivially copyable.
+struct microbatch_info {
+  std::int64_t samples = 0; ///< of the micro-batch; 0: an empty one, which computes nothing
+  /// Of the whole minibatch, by model::counts(): samples, tokens that count, ... A loss's gradient is divided by one.
+  std::array<double, most_counts> counts{};
+  std::array<std::int64_t, most_extents> extents{}; ///< by model::extents(); 0 where the model has none
+
+  friend bool operator==(const microbatch_info&, const microbatch_info&) = default;
+};
+
+/// Of a micro-batch of a model without varying extents, whose losses are divided by samples.
+constexpr microbatch_info info_of(std::int64_t samples, std::int64_t minibatch_samples) {
+  return {.samples = samples, .counts = {static_cast<double>(minibatch_samples)}};
+}
+
+} // namespace penstock

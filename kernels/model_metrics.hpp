@@ -1,0 +1,22 @@
+// What a model's sums say: its loss, and the ratios that people read.
+#pragma once
+
+#include "kernels/loss_metrics.hpp"
+#include "kernels/model.hpp"
+
+namespace penstock {
+
+struct shown_value {
+  std::string name; ///< "accuracy"; behind its loss's name where several show the same
+  double value = 0;
+  bool is_share = true; ///< of what was counted: from 0 to 1
+};
+
+/// The weighted mean losses of all that was summed; one without anything that counts adds nothing. Evaluating, without
+/// those that are for training only.
+double mean_loss(const model& net, const loss_metrics& metrics, phase mode);
+
+/// Evaluating or of a step. Without the losses that are for training only, but for the first one.
+std::vector<shown_value> shown_values(const model& net, const loss_metrics& metrics, phase mode);
+
+} // namespace penstock
