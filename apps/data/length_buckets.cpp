@@ -19,13 +19,6 @@ std::int64_t rounded_up(std::int64_t length, std::int64_t to) {
   return (length + to - 1) / to * to;
 }
 
-std::int64_t longest_of(const std::vector<std::vector<std::int32_t>>& lengths) {
-  std::int64_t longest = 0;
-  for (const auto& side : lengths)
-    longest = std::max<std::int64_t>(longest, *std::max_element(side.begin(), side.end()));
-  return longest;
-}
-
 } // namespace
 
 length_buckets::length_buckets(std::vector<std::vector<std::int32_t>> lengths, std::vector<std::int64_t> most,
@@ -38,23 +31,41 @@ length_buckets::length_buckets(std::vector<std::vector<std::int32_t>> lengths, s
       check(length >= 0 && length <= most_[side], "a length lies within its side's longest");
   }
   check(options_.width >= 0 && options_.batch > 0 && options_.batch_tokens >= 0, "buckets and minibatches have a size");
-  const auto longest = longest_of(lengths_);
-  if (options_.width == 0) options_.width = std::max(own_width, (longest + own_buckets - 1) / own_buckets);
+  choose_width();
   size_buckets();
 }
 
-std::int64_t length_buckets::bucket_of(std::size_t sample) const {
+std::int64_t length_buckets::longest_side(std::size_t sample) const {
   std::int64_t longest = 1; // an empty sample is as long as one of a token
   for (const auto& side : lengths_)
     longest = std::max<std::int64_t>(longest, side[sample]);
-  return (longest - 1) / options_.width;
+  return longest;
+}
+
+void length_buckets::choose_width() {
+  std::vector<std::int64_t> lengths;
+  for (std::size_t sample = 0; sample < lengths_[0].size(); ++sample)
+    lengths.push_back(longest_side(sample));
+  std::sort(lengths.begin(), lengths.end());
+  const bool chooses = options_.width == 0;
+  const auto usual = lengths[(lengths.size() - 1) - (lengths.size() - 1) / 100];
+  if (chooses) options_.width = std::max(own_width, (usual + own_buckets - 1) / own_buckets);
+  last_bucket_ = (lengths.back() - 1) / options_.width;
+  if (chooses) last_bucket_ = std::min(last_bucket_, own_buckets - 1);
+}
+
+std::int64_t length_buckets::bucket_of(std::size_t sample) const {
+  return std::min((longest_side(sample) - 1) / options_.width, last_bucket_);
 }
 
 void length_buckets::size_buckets() {
-  const auto last = (std::max<std::int64_t>(longest_of(lengths_), 1) - 1) / options_.width;
-  buckets_.resize(static_cast<std::size_t>(last) + 1);
-  for (std::size_t sample = 0; sample < lengths_[0].size(); ++sample)
-    ++buckets_[static_cast<std::size_t>(bucket_of(sample))].samples;
+  buckets_.resize(static_cast<std::size_t>(last_bucket_) + 1);
+  std::vector<std::int64_t> longest(buckets_.size());
+  for (std::size_t sample = 0; sample < lengths_[0].size(); ++sample) {
+    const auto b = static_cast<std::size_t>(bucket_of(sample));
+    ++buckets_[b].samples;
+    longest[b] = std::max(longest[b], longest_side(sample));
+  }
   least_samples_ = 0;
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     auto& bucket = buckets_[b];

@@ -11,7 +11,7 @@
 namespace penstock::apps {
 
 struct bucket_options {
-  std::int64_t width = 0;        ///< lengths of a bucket; 0: 5, or a tenth of the longest where that is more
+  std::int64_t width = 0;        ///< lengths of a bucket; 0: at most ten buckets, see length_buckets
   std::int64_t batch = 1;        ///< samples of a minibatch
   std::int64_t batch_tokens = 0; ///< not 0: as many samples as keep each side, padded, within so many tokens
   actors::last_batch last = actors::last_batch::keep; ///< of each bucket
@@ -39,8 +39,9 @@ struct bucketed_minibatch {
 
 /// Samples by length: one with the lengths l_1, l_2, ... of its sides (source and target, say) is in the bucket of
 /// max (l_i - 1) / width. That is MLPerf's rule for GNMT, which has five buckets of ten, but for the one: a bucket ends
-/// at the length that is padded to. A side is padded to its longest of the minibatch, rounded up to the width, so
-/// shapes are few and the same in every epoch.
+/// at the length that is padded to. Of its own accord the width is 5, or a tenth of the length that 99 of 100 samples
+/// keep within where that is more, and the tenth bucket has all that is longer. A side is padded to its longest of the
+/// minibatch, rounded up to the width, so shapes are few and the same in every epoch.
 ///
 /// An epoch has every sample once (`drop`: but for those of each bucket that fill no minibatch). It is the epoch's
 /// order dealt into the buckets; the minibatches are shuffled in turn. All of it follows from (seed, epoch).
@@ -76,7 +77,9 @@ private:
   };
   using layout_ptr = std::shared_ptr<const epoch_layout>;
 
+  std::int64_t longest_side(std::size_t sample) const;
   std::int64_t bucket_of(std::size_t sample) const;
+  void choose_width();
   void size_buckets();
   epoch_layout lay_out(std::int64_t epoch) const;
   layout_ptr layout_of(std::int64_t epoch) const;
@@ -85,6 +88,7 @@ private:
   std::vector<std::vector<std::int32_t>> lengths_;
   std::vector<std::int64_t> most_;
   bucket_options options_;
+  std::int64_t last_bucket_ = 0;
   std::vector<bucket_size> buckets_;
   std::int64_t per_epoch_ = 0;
   std::int64_t least_samples_ = 0;

@@ -169,6 +169,12 @@ TEST(LengthBuckets, PaddingIsLittleAndShapesAreFewAndTheSameInEveryEpoch) {
 TEST(LengthBuckets, ThereAreAtMostTenOfTheirOwnAccord) {
   EXPECT_EQ(length_buckets(sides{{4, 50}}, {50}, {}).width(), 5);
   EXPECT_EQ(length_buckets(sides{{4, 384}}, {512}, {}).width(), 39);
+  sides mostly_short{std::vector<std::int32_t>(300, 20)};
+  mostly_short[0][7] = 400; // the few long ones share the last bucket
+  mostly_short[0][8] = 90;
+  const length_buckets buckets(mostly_short, {512}, {.batch = 8});
+  EXPECT_EQ(buckets.width(), 5);
+  EXPECT_EQ(buckets.padding().shapes, 2U);
 }
 
 TEST(LengthBuckets, AnyThreadMayAsk) {
