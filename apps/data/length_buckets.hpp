@@ -41,7 +41,8 @@ struct bucketed_minibatch {
 /// max (l_i - 1) / width. That is MLPerf's rule for GNMT, which has five buckets of ten, but for the one: a bucket ends
 /// at the length that is padded to. Of its own accord the width is 5, or a tenth of the length that 99 of 100 samples
 /// keep within where that is more, and the tenth bucket has all that is longer. A side is padded to its longest of the
-/// minibatch, rounded up to the width, so shapes are few and the same in every epoch.
+/// minibatch, rounded up to the width, so shapes are few; but for the last bucket's they are the
+/// same in every epoch.
 ///
 /// An epoch has every sample once (`drop`: but for those of each bucket that fill no minibatch). It is the epoch's
 /// order dealt into the buckets; the minibatches are shuffled in turn. All of it follows from (seed, epoch).
