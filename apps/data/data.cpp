@@ -1,10 +1,12 @@
 // Finds the format that a specification names.
 #include "apps/data/data.hpp"
 
+#include "actors/made_up_data.hpp"
 #include "apps/data/formats.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -63,7 +65,53 @@ image_pair open_images(const data_options& options) {
                     join(forms, ", "));
 }
 
+namespace {
+
+struct sequence_kind {
+  std::string name;
+  std::string argument;
+  std::function<data_pair(const std::string& argument, const data_options&)> open;
+};
+
+// Samples of numbers and ids at random, from the model's inputs alone.
+data_pair open_made_up(const data_options& options) {
+  const auto test_samples = std::max<std::int64_t>(1, options.synthetic_samples / 4);
+  return {std::make_unique<actors::made_up_data>(*options.net, options.synthetic_samples, options.seed),
+          std::make_unique<actors::made_up_data>(*options.net, test_samples, options.seed + 1),
+          {}};
+}
+
+const std::vector<sequence_kind>& sequence_kinds() {
+  static const std::vector<sequence_kind> kinds{
+      {"synthetic", "", [](const auto&, const data_options& o) { return open_made_up(o); }},
+  };
+  return kinds;
+}
+
+data_pair open_sequences(const data_options& options) {
+  const auto colon = options.spec.find(':');
+  const auto name = options.spec.substr(0, colon);
+  const auto argument = colon == std::string::npos ? "" : options.spec.substr(colon + 1);
+  std::vector<std::string> names;
+  std::vector<std::string> forms;
+  for (const auto& kind : sequence_kinds()) {
+    const auto form = kind.argument.empty() ? kind.name : kind.name + ":" + kind.argument;
+    if (kind.name == name) {
+      if (kind.argument.empty() != argument.empty())
+        throw usage_error("data " + in_quotes(options.spec) + ": wanted " + form);
+      return kind.open(argument, options);
+    }
+    names.push_back(kind.name);
+    forms.push_back(form);
+  }
+  throw usage_error("unknown data " + in_quotes(options.spec) + did_you_mean(name, names) + ", wanted " +
+                    join(forms, ", ") + " for " + options.net->name());
+}
+
+} // namespace
+
 data_pair open_data(const data_options& options) {
+  if (options.net != nullptr) return open_sequences(options);
   auto images = open_images(options);
   return {std::move(images.train), std::move(images.test), images.conversion};
 }

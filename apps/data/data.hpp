@@ -3,6 +3,8 @@
 
 #include "actors/labelled_images.hpp"
 #include "apps/data/conversion.hpp"
+#include "apps/data/text_options.hpp"
+#include "kernels/model.hpp"
 
 #include <functional>
 #include <memory>
@@ -11,6 +13,8 @@
 namespace penstock::apps {
 
 struct data_options {
+  const model* net = nullptr; ///< a sequence model, whose inputs the data set fills; null: images
+  text_options text;          ///< for sequences
   std::string spec; ///< "fashion-mnist:DIR", "idx:DIR", "cifar10:DIR", "imagefolder:DIR", "tensors:FILE", "synthetic"
   std::int64_t image_size = 28; ///< what the network takes
   std::int64_t channels = 1;    ///< what the network takes: grey is repeated

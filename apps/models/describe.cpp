@@ -63,8 +63,9 @@ std::string describe_models() {
   for (const auto* entry : all_models()) {
     const auto network = entry->build(model_options{});
     rows.push_back({entry->name, grouped(network.parameter_count()), std::to_string(network.layers().size()),
-                    std::to_string(entry->default_image_size), std::to_string(entry->minimum_image_size),
-                    giga(forward_flops(network)), entry->summary});
+                    entry->takes_images ? std::to_string(entry->default_image_size) : "-",
+                    entry->takes_images ? std::to_string(entry->minimum_image_size) : "-", giga(forward_flops(network)),
+                    entry->summary});
   }
   return lay_out_table(rows, {{left, right, right, right, right, right, left}, "", output_columns()}) +
          fold_lines(

@@ -47,6 +47,12 @@ const model_entry& find_model(std::string_view name) {
                     "; there are: " + join(names, ", "));
 }
 
+const model_entry* known_model(std::string_view name) {
+  for (const auto* entry : all_models())
+    if (entry->name == name) return entry;
+  return nullptr;
+}
+
 std::vector<const model_entry*> all_models() {
   std::vector<const model_entry*> models;
   for (const auto& entry : built_in_models())

@@ -4,6 +4,9 @@
 #include "kernels/model.hpp"
 
 #include <functional>
+#include <map>
+#include <string>
+#include <vector>
 
 namespace penstock::apps {
 
@@ -14,9 +17,20 @@ inline constexpr double widest = 16; ///< model_options::width
 struct model_options {
   std::int64_t image_size = 0; ///< 0: the model's own default
   std::int64_t classes = 10;
-  std::int64_t channels = 0; ///< input channels; 0: the model's own (LeNet 1, the others 3)
-  double width = 1.0;        ///< scales channels and hidden sizes: rounded to a multiple of 8, at least 8, when not 1
-  double dropout = -1;       ///< below 0: the model's own rate
+  std::int64_t channels = 0;   ///< input channels; 0: the model's own (LeNet 1, the others 3)
+  double width = 1.0;          ///< scales channels and hidden sizes: rounded to a multiple of 8, at least 8, when not 1
+  double dropout = -1;         ///< below 0: the model's own rate
+  std::int64_t vocabulary = 0; ///< tokens that a sequence model knows; 0: the model's own
+  std::int64_t length = 0;     ///< tokens of a sequence, as profiles take it; 0: the model's own
+  /// The model's own options that were given, by name without dashes; a switch has "yes".
+  std::map<std::string, std::string> own{};
+};
+
+/// An option that only this model has.
+struct own_option {
+  std::string name;        ///< without dashes
+  std::string placeholder; ///< of its value; "": a switch
+  std::string help;
 };
 
 struct model_entry {
@@ -25,6 +39,8 @@ struct model_entry {
   std::int64_t default_image_size = 224;
   std::int64_t minimum_image_size = 32;
   std::function<model(const model_options&)> build;
+  bool takes_images = true; ///< false: sequences, to which image sizes and channels do not apply
+  std::vector<own_option> options{};
 };
 
 const std::vector<model_entry>& built_in_models();
@@ -32,5 +48,7 @@ void add_model(model_entry entry); ///< for plug-ins; throws usage_error for a n
 /// Throws usage_error with the nearest name.
 const model_entry& find_model(std::string_view name);
 std::vector<const model_entry*> all_models();
+/// Null where there is none of that name (yet: a plug-in may bring it).
+const model_entry* known_model(std::string_view name);
 
 } // namespace penstock::apps

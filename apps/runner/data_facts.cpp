@@ -1,6 +1,7 @@
 // Looks at a data set for what the network must be like.
 #include "apps/runner/data_facts.hpp"
 
+#include "apps/text/open_tokenizer.hpp"
 #include "kernels/check.hpp"
 #include "kernels/safetensors.hpp"
 
@@ -36,9 +37,7 @@ data_facts tensor_facts(const fs::path& file) {
   return {.image_size = dims[2], .channels = dims[1]};
 }
 
-} // namespace
-
-data_facts facts_of(const std::string& spec) {
+data_facts facts_of_data(const std::string& spec) {
   const auto colon = std::min(spec.find(':'), spec.size());
   const auto kind = spec.substr(0, colon);
   const auto argument = spec.substr(std::min(colon + 1, spec.size()));
@@ -46,6 +45,14 @@ data_facts facts_of(const std::string& spec) {
   if (kind == "imagefolder") return {.classes = class_folders(argument)};
   if (kind == "tensors") return tensor_facts(argument);
   return {};
+}
+
+} // namespace
+
+data_facts facts_of(const std::string& spec, const text_options& text) {
+  auto facts = facts_of_data(spec);
+  if (!text.tokenizer.empty()) facts.vocabulary = open_tokenizer(text.tokenizer)->vocabulary_size();
+  return facts;
 }
 
 } // namespace penstock::apps

@@ -15,7 +15,16 @@ namespace {
 // What the command line leaves open, the data set decides, and else the model.
 model_options complete_options(const app_options& o, const model_entry& entry) {
   auto network = o.network;
-  const auto facts = of_option("--data", [&] { return facts_of(o.data); });
+  for (const auto& [name, value] : o.own_texts)
+    if (!value.empty()) network.own[name] = value;
+  for (const auto& [name, is_set] : o.own_switches)
+    if (is_set) network.own[name] = "yes";
+  const auto facts = of_option("--data", [&] { return facts_of(o.data, o.text); });
+  if (network.vocabulary == 0) network.vocabulary = facts.vocabulary;
+  if (!entry.takes_images) {
+    if (network.classes == 0) network.classes = facts.classes > 0 ? facts.classes : model_options{}.classes;
+    return network;
+  }
   if (facts.image_size != 0 && network.image_size != 0 && facts.image_size != network.image_size)
     throw usage_error(
         fmt::format("--image-size: found {}, wanted the {} of {}", network.image_size, facts.image_size, o.data));
@@ -27,9 +36,18 @@ model_options complete_options(const app_options& o, const model_entry& entry) {
 }
 
 std::string describe_options(const app_options& o, const model& net, const model_options& network) {
-  const auto& dims = net.value(net.input()).spec.dims;
-  auto text = fmt::format("{} image_size={} channels={} classes={} width={}", o.model, network.image_size, dims.at(1),
-                          network.classes, network.width);
+  std::string text;
+  if (find_model(o.model).takes_images) {
+    const auto& dims = net.value(net.input()).spec.dims;
+    text = fmt::format("{} image_size={} channels={} classes={} width={}", o.model, network.image_size, dims.at(1),
+                       network.classes, network.width);
+  } else {
+    text = fmt::format("{} vocabulary={} classes={} width={}", o.model, network.vocabulary, network.classes,
+                       network.width);
+    if (network.length > 0) text += fmt::format(" length={}", network.length);
+  }
+  for (const auto& [name, value] : network.own)
+    text += fmt::format(" {}={}", name, value);
   if (network.dropout >= 0) text += fmt::format(" dropout={}", network.dropout);
   return text + describe_replacements(o.replace_layers);
 }
@@ -40,7 +58,7 @@ model build_of_size(const model_entry& entry, const model_options& network) {
   try {
     return entry.build(network);
   } catch (const usage_error& fault) {
-    if (network.image_size >= entry.minimum_image_size) throw;
+    if (!entry.takes_images || network.image_size >= entry.minimum_image_size) throw;
     throw usage_error(fmt::format("--image-size: found {}, wanted at least the {} of {} ({})", network.image_size,
                                   entry.minimum_image_size, entry.name, fault.what()));
   }

@@ -291,8 +291,31 @@ void declare_job_options(command_line& line, job_options& job) {
   line.real("--peer-timeout", job.silence_seconds, 0.1, 86400, "Seconds without a word after which a process is lost");
 }
 
+namespace {
+
+void declare_text_options(command_line& line, text_options& text) {
+  line.text("--tokenizer", text.tokenizer, "FILE",
+            "Makes tokens of text: vocab.txt, tokenizer.json, merges, a sentencepiece model or a list of words");
+  line.whole("--max-length", text.most_tokens, 1, 1 << 20, "Tokens of a sequence at most [the data set's own]");
+  line.whole("--batch-tokens", text.batch_tokens, 1, 1 << 30,
+             "About so many tokens a minibatch, instead of --batch sequences [off]");
+}
+
+} // namespace
+
 void declare_model_options(command_line& line, app_options& o) {
-  line.whole("--image-size", o.network.image_size, 1, largest_image, size_help(o.model));
+  const auto* entry = known_model(o.model);
+  if (entry == nullptr || entry->takes_images)
+    line.whole("--image-size", o.network.image_size, 1, largest_image, size_help(o.model));
+  else
+    line.whole("--length", o.network.length, 1, 1 << 20, "Tokens of a sequence where data does not say [the model's]");
+  for (const auto& own : entry != nullptr ? entry->options : std::vector<own_option>{}) {
+    if (own.placeholder.empty())
+      line.flag("--" + own.name, o.own_switches[own.name], own.help);
+    else
+      line.text("--" + own.name, o.own_texts[own.name], own.placeholder, own.help);
+  }
+  if (entry != nullptr && !entry->takes_images) declare_text_options(line, o.text);
   line.whole("--classes", o.network.classes, 1, most_classes, "Classes [what the data set has]");
   line.real("--width", o.network.width, 1e-6, widest, "Scales every channel and hidden size");
   line.real("--dropout", o.network.dropout, 0, 1, "Dropout rate [the model's own]");

@@ -3,11 +3,13 @@
 
 #include "actors/policy/settle_plan.hpp"
 #include "actors/run_options.hpp"
+#include "apps/data/text_options.hpp"
 #include "apps/models/registry.hpp"
 #include "apps/runner/command_line.hpp"
 #include "apps/runner/replan_options.hpp"
 
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,7 +54,10 @@ struct app_options {
   std::string model;                 ///< name in the registry
   actors::pipeline_request pipeline; ///< what of it a plan does not decide; cuts stay empty until the model is known
   actors::run_options run;
-  model_options network; ///< classes 0: what the data set has
+  model_options network;                        ///< classes 0: what the data set has
+  std::map<std::string, std::string> own_texts; ///< the model's own options as declared, by name; "": not given
+  std::map<std::string, bool> own_switches;
+  text_options text;
   std::string data = "synthetic";
   bool data_given = false;
   bool augment = true;

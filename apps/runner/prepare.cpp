@@ -84,7 +84,9 @@ void take_data(const app_options& o, prepared_run& run) {
   run.notes.push_back(run.data.train->description());
   if (run.data.test) run.notes.push_back(run.data.test->description());
   if (run.data.conversion) run.notes.push_back("images: " + describe(*run.data.conversion));
-  if (!o.data_given) run.notes.emplace_back("no --data given: the images are synthetic");
+  if (!o.data_given)
+    run.notes.emplace_back(find_model(o.model).takes_images ? "no --data given: the images are synthetic"
+                                                            : "no --data given: the sequences are random");
   if (run.inputs.test == nullptr && o.run.eval_only) {
     run.inputs.test = run.inputs.train;
     run.notes.emplace_back("there is no test set: the training samples are evaluated");
@@ -231,11 +233,14 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   run.options = o.run;
   check_stages(o, *net);
   if (job == nullptr || job->is_first()) check_weights_file(o.run.weights);
-  const auto& dims = net->value(net->input()).spec.dims;
+  const bool takes_images = find_model(o.model).takes_images;
+  const auto channels = takes_images ? net->value(net->input()).spec.dims.at(1) : 1;
   run.data = of_option("--data", [&, size = network.image_size, classes = network.classes] {
-    return open_data({.spec = o.data,
+    return open_data({.net = takes_images ? nullptr : net.get(),
+                      .text = o.text,
+                      .spec = o.data,
                       .image_size = size,
-                      .channels = dims.at(1),
+                      .channels = channels,
                       .classes = classes,
                       .seed = o.run.seed,
                       .augment = o.augment,
