@@ -68,7 +68,7 @@ def resnet50(nn):
 def of_torchvision(name, torch):
     """The model by its name there, without dropout."""
     import torchvision
-    more = {"init_weights": False, "aux_logits": False} if name == "inception_v3" else {}
+    more = {"init_weights": False} if name == "inception_v3" else {}
     network = torchvision.models.get_model(name, weights=None, **more)
     for module in network.modules():
         if isinstance(module, torch.nn.Dropout):
@@ -99,7 +99,9 @@ def serve_torch(options):
         runs[line] = network, x, labels, sgd
         start, cpu = time.perf_counter(), time.process_time()
         sgd.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy(network(x), labels)
+        outputs = network(x)
+        parts = [(1, outputs)] if isinstance(outputs, torch.Tensor) else [(1, outputs.logits), (0.4, outputs.aux_logits)]
+        loss = sum(weight * torch.nn.functional.cross_entropy(logits, labels) for weight, logits in parts)
         loss.backward()
         sgd.step()
         result = {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - cpu, "loss": loss.item()}

@@ -13,8 +13,6 @@
 namespace penstock::apps {
 
 struct data_options {
-  const model* net = nullptr; ///< a sequence model, whose inputs the data set fills; null: images
-  text_options text;          ///< for sequences
   std::string spec; ///< "fashion-mnist:DIR", "idx:DIR", "cifar10:DIR", "imagefolder:DIR", "tensors:FILE", "synthetic"
   std::int64_t image_size = 28; ///< what the network takes
   std::int64_t channels = 1;    ///< what the network takes: grey is repeated
@@ -24,6 +22,8 @@ struct data_options {
   std::int64_t synthetic_samples = 1024;
   bool skips_broken = false;        ///< images of an imagefolder that cannot be read: left out, else refused
   bool applies_orientation = false; ///< EXIF's, of an imagefolder; torchvision does not
+  const model* net = nullptr;       ///< a sequence model, whose inputs the data set fills; null: images
+  text_options text{};              ///< for sequences
   std::function<void(const std::string&)> warn{}; ///< of what is found broken while samples are loaded; any thread
 };
 

@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::int64_t default_size = 299;
 constexpr std::int64_t minimum_size = 75;
+constexpr std::int64_t smallest_with_auxiliary = 299; // its pooling and its 5x5 convolution want 17 pixels then
+constexpr float auxiliary_weight = 0.4F;
 constexpr auto weight_init = truncated_normal(0.1F);
 
 using pair = std::array<std::int64_t, 2>;
@@ -159,10 +161,19 @@ void add_stem(network& net) {
   net.max_pool("maxpool2", {.kernel = 3, .stride = 2});
 }
 
-// torch.nn.Linear's own bias: torchvision initialises only the weight.
-void add_classifier(network& net, const std::string& name) {
-  net.add(name.empty() ? "flatten" : name + ".flatten", layers::flatten());
-  net.linear(name.empty() ? "fc" : name + ".fc", net.classes(), weight_init);
+// The biases are torch.nn.Linear's own: torchvision initialises weights alone. It means conv1's deviation to be 0.01
+// and sets that where nothing reads it.
+void add_auxiliary_head(network& net) {
+  const auto trunk = net.last();
+  const std::string prefix = "AuxLogits.";
+  net.add(prefix + "avgpool", layers::pool2d({.kind = pool_kind::average, .kernel = {5, 5}, .stride = {3, 3}}));
+  add_unit(net, prefix, {"conv0", 128});
+  add_unit(net, prefix, {"conv1", 768, {5, 5}});
+  net.add(prefix + "adaptive_avgpool", layers::adaptive_average_pool2d({1, 1}));
+  net.add(prefix + "flatten", layers::flatten());
+  net.linear(prefix + "fc", net.classes(), truncated_normal(0.001F));
+  net.auxiliary_loss("auxiliary", auxiliary_weight);
+  net.continue_from(trunk);
 }
 
 model build_inception_v3(const model_options& options) {
@@ -176,19 +187,27 @@ model build_inception_v3(const model_options& options) {
   add_block_c(net, "Mixed_6c", 160);
   add_block_c(net, "Mixed_6d", 160);
   add_block_c(net, "Mixed_6e", 192);
+  if (!options.own.contains("no-aux") && net.options().image_size >= smallest_with_auxiliary) add_auxiliary_head(net);
   add_block_d(net, "Mixed_7a");
   add_block_e(net, "Mixed_7b");
   add_block_e(net, "Mixed_7c");
   net.add("avgpool", layers::adaptive_average_pool2d({1, 1}));
   net.dropout("dropout");
-  add_classifier(net, "");
+  net.add("flatten", layers::flatten());
+  net.linear("fc", net.classes(), weight_init);
   return net.build();
 }
 
 } // namespace
 
 model_entry inception_v3_entry() {
-  return {"inception_v3", "Inception-v3, branches side by side", default_size, minimum_size, build_inception_v3};
+  return {"inception_v3",
+          "Inception-v3, branches side by side",
+          default_size,
+          minimum_size,
+          build_inception_v3,
+          true,
+          {{"no-aux", "", "Without the auxiliary head, which serves training alone, from 299 pixels on"}}};
 }
 
 } // namespace penstock::apps

@@ -2,6 +2,7 @@
 #include "apps/models/network.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/losses/cross_entropy.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -104,7 +105,12 @@ model network::build() {
     throw usage_error(name_ + ": " + first_layer_ + ": input " + extents(options_.image_size) + " is smaller than " +
                       extents(minimum_) + ", the least this network takes");
   }
-  return builder_.build(last_);
+  if (!auxiliary_) return builder_.build(last_);
+  const auto labels = builder_.input("labels", dtype::i64, {}, {.below = classes()});
+  builder_.loss("loss", losses::cross_entropy(), {last_, labels});
+  builder_.loss(auxiliary_->name, losses::cross_entropy(), {auxiliary_->logits, labels},
+                {.weight = auxiliary_->weight, .training_only = true});
+  return builder_.build();
 }
 
 initializer kaiming_normal_fan_out(std::int64_t out, std::int64_t kernel) {

@@ -25,6 +25,7 @@ public:
   /// A channel or hidden size at this width: a multiple of 8, at least 8, unless the width is 1.
   std::int64_t scaled(std::int64_t size) const;
   std::int64_t classes() const { return options_.classes; }
+  const model_options& options() const { return options_; } ///< with the defaults filled in
 
   value_id last() const { return last_; }
   void continue_from(value_id id) { last_ = id; }
@@ -43,6 +44,10 @@ public:
   void max_pool(const std::string& layer, conv_geometry geometry);
   void dropout(const std::string& layer) { add(layer, layers::dropout(dropout_)); }
 
+  /// A second cross-entropy, of the last value, with that weight and in training only; its layers stand before those of
+  /// the output.
+  void auxiliary_loss(const std::string& name, float weight) { auxiliary_ = auxiliary_head{name, last_, weight}; }
+
   /// The output is the last value. Refuses an image below the minimum with the first layer's name where no layer has.
   model build();
 
@@ -53,6 +58,12 @@ private:
   float dropout_;
   model_builder builder_;
   value_id last_;
+  struct auxiliary_head {
+    std::string name;
+    value_id logits;
+    float weight;
+  };
+  std::optional<auxiliary_head> auxiliary_;
   std::string first_layer_;
 };
 

@@ -236,9 +236,7 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   const bool takes_images = find_model(o.model).takes_images;
   const auto channels = takes_images ? net->value(net->input()).spec.dims.at(1) : 1;
   run.data = of_option("--data", [&, size = network.image_size, classes = network.classes] {
-    return open_data({.net = takes_images ? nullptr : net.get(),
-                      .text = o.text,
-                      .spec = o.data,
+    return open_data({.spec = o.data,
                       .image_size = size,
                       .channels = channels,
                       .classes = classes,
@@ -247,6 +245,8 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
                       .synthetic_samples = o.synthetic_samples,
                       .skips_broken = o.broken_images == "skip",
                       .applies_orientation = o.exif_orientation == "apply",
+                      .net = takes_images ? nullptr : net.get(),
+                      .text = o.text,
                       .warn = [model = o.model](const std::string& line) { complain(model, line); }});
   });
   if (const auto note = quota_note(); !note.empty()) run.notes.push_back(note);

@@ -88,8 +88,7 @@ TEST_P(TorchvisionNames, NormsAndBiasesAreMarkedForDecay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TorchvisionNames,
-                         testing::Values("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50",
-                                         "inception_v3"),
+                         testing::Values("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "inception_v3"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(ModelSizes, ParameterCountsAreTheKnownOnes) {
@@ -101,9 +100,27 @@ TEST(ModelSizes, ParameterCountsAreTheKnownOnes) {
   EXPECT_EQ(count("vgg16"), 138'357'544);
   EXPECT_EQ(count("resnet18"), 11'689'512);
   EXPECT_EQ(count("resnet50"), 25'557'032);
+  EXPECT_EQ(count("inception_v3"), 27'161'264);
+  options.own["no-aux"] = "yes";
   EXPECT_EQ(count("inception_v3"), 23'834'568);
   options.classes = 10;
   EXPECT_EQ(find_model("lenet").build(options).parameter_count(), 61'706);
+}
+
+TEST(ModelSizes, InceptionsAuxiliaryHeadIsThereWhereItFits) {
+  model_options options;
+  options.image_size = 299;
+  EXPECT_EQ(find_model("inception_v3").build(options).losses().size(), 2U);
+  options.image_size = 298;
+  EXPECT_EQ(find_model("inception_v3").build(options).losses().size(), 1U);
+  const auto whole = find_model("inception_v3").build({});
+  std::size_t parameters = 0, states = 0;
+  for (int layer = 0; layer < static_cast<int>(whole.layers().size()); ++layer) {
+    parameters += whole.parameters(layer).size();
+    states += whole.states(layer).size();
+  }
+  EXPECT_EQ(parameters, 292U);
+  EXPECT_EQ(parameters + states, 580U);
 }
 
 } // namespace

@@ -71,7 +71,9 @@ def _scale_by_a_pass(net, image_size, classes, width, channels):
         elif isinstance(m, nn.BatchNorm2d):
             _replace(net, name, nn.BatchNorm2d(scaled(m.num_features, width), eps=m.eps))
         elif isinstance(m, nn.Linear):
-            _replace(net, name, nn.LazyLinear(classes))
+            lazy = nn.LazyLinear(classes)
+            lazy.stddev = getattr(m, "stddev", 0.1)
+            _replace(net, name, lazy)
     momenta = {m: m.momentum for m in net.modules() if isinstance(m, nn.BatchNorm2d)}
     for m in momenta:
         m.momentum = 0.0  # the pass leaves no trace
@@ -83,7 +85,7 @@ def _scale_by_a_pass(net, image_size, classes, width, channels):
 
 def _inception(classes, width, image_size, channels):
     net = torchvision.models.get_model("inception_v3", weights=None, num_classes=classes, init_weights=False,
-                                       aux_logits=False)
+                                       aux_logits=image_size >= 299)  # a smaller one does not fit the head
     if width != 1 or channels != 3:
         _scale_by_a_pass(net, image_size, classes, width, channels)
     for m in net.modules():  # as Inception3.__init__ does
@@ -127,6 +129,15 @@ def build(name, classes=10, width=1.0, image_size=None, channels=None):
     return net.train()
 
 
+def loss_of(net, x, targets):
+    """With the auxiliary head's, as Inception's paper weighs it, where the network has one."""
+    outputs = net(x)
+    if isinstance(outputs, torch.Tensor):
+        return nn.functional.cross_entropy(outputs, targets)
+    return (nn.functional.cross_entropy(outputs.logits, targets)
+            + 0.4 * nn.functional.cross_entropy(outputs.aux_logits, targets))
+
+
 def train(net, inputs, targets, batch, learning_rate, momentum, weight_decay=0.0):
     """SGD over the samples in order; returns the losses, the gradients of the first step and the final state."""
     dtype = next(net.parameters()).dtype
@@ -135,7 +146,7 @@ def train(net, inputs, targets, batch, learning_rate, momentum, weight_decay=0.0
     for begin in range(0, len(targets), batch):
         x = inputs[begin:begin + batch].to(dtype)
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(net(x), targets[begin:begin + batch])
+        loss = loss_of(net, x, targets[begin:begin + batch])
         loss.backward()
         if not gradients:
             gradients = {n: p.grad.detach().double().clone() for n, p in net.named_parameters()}
