@@ -43,7 +43,7 @@ struct masked_tally {
 
   /// False for a label that is left out, and for one that is no class, of which the first is remembered.
   bool accepts(const masked_loss_args& args, std::int64_t label, std::int64_t place, std::int64_t classes) {
-    if (label == args.ignored) return false;
+    if (label == args.ignored || (args.ignores_beyond && label >= classes)) return false;
     if (label >= 0 && label < classes) return true;
     if (bad_place < 0) bad_place = place, bad_label = label;
     return false;

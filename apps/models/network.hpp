@@ -43,6 +43,9 @@ public:
   void relu(const std::string& layer) { add(layer, layers::relu()); }
   void max_pool(const std::string& layer, conv_geometry geometry);
   void dropout(const std::string& layer) { add(layer, layers::dropout(dropout_)); }
+  float dropout_rate() const { return dropout_; }
+  /// For what only some networks say: units that freeze together, layers that no cut should part.
+  model_builder& builder() { return builder_; }
 
   /// A second cross-entropy, of the last value, with that weight and in training only; its layers stand before those of
   /// the output.

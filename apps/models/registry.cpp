@@ -6,6 +6,7 @@
 #include "apps/models/lenet.hpp"
 #include "apps/models/resnet.hpp"
 #include "apps/models/vgg.hpp"
+#include "apps/models/vit.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 
@@ -24,8 +25,9 @@ std::deque<model_entry>& plug_in_models() {
 } // namespace
 
 const std::vector<model_entry>& built_in_models() {
-  static const std::vector<model_entry> models{lenet_entry(),    alexnet_entry(),  vgg11_entry(),       vgg16_entry(),
-                                               resnet18_entry(), resnet50_entry(), inception_v3_entry()};
+  static const std::vector<model_entry> models{lenet_entry(),        alexnet_entry(),  vgg11_entry(),
+                                               vgg16_entry(),        resnet18_entry(), resnet50_entry(),
+                                               inception_v3_entry(), vit_b_16_entry()};
   return models;
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/layer.hpp"
 
 #include <optional>
+#include <string>
 
 namespace penstock::layers {
 
@@ -14,9 +15,11 @@ struct linear_options {
   /// Unset: PyTorch's default, uniform(+-1/sqrt(in_features)) for weight and bias.
   std::optional<initializer> weight_init{};
   std::optional<initializer> bias_init{};
+  std::string weight_name = "weight"; ///< of the parameters: "in_proj_weight", "decoder.weight"
+  std::string bias_name = "bias";
 };
 
-/// (N, ..., in_features) -> (N, ..., out_features). Parameters weight, bias. Computes a ReLU, GELU, tanh or logistic
+/// (N, ..., in_features) -> (N, ..., out_features). Parameters weight, bias, or as named. Computes a ReLU, GELU, tanh or logistic
 /// function behind it within itself.
 layer_ptr linear(linear_options options);
 

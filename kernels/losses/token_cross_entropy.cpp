@@ -70,7 +70,9 @@ public:
 
 private:
   masked_loss_args args(phase mode) const {
-    return {.ignored = options_.ignored, .label_smoothing = mode == phase::training ? options_.label_smoothing : 0};
+    return {.ignored = options_.ignored,
+            .ignores_beyond = options_.ignores_beyond,
+            .label_smoothing = mode == phase::training ? options_.label_smoothing : 0};
   }
 
   token_options options_;

@@ -38,6 +38,7 @@ enum place : std::uint8_t {
 
 struct masked_loss_args {
   std::int64_t ignored = -100; ///< the label that is left out
+  bool ignores_beyond = false; ///< labels of V or more are left out as well
   float label_smoothing = 0;   ///< s: the target is 1 - s of the label and s / V of every class
 };
 

@@ -48,7 +48,8 @@ TEST_P(EveryApp, ShowsItsPlan) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Apps, EveryApp,
-                         testing::Values("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "inception_v3"),
+                         testing::Values("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "inception_v3",
+                                         "vit_b_16"),
                          [](const auto& app) { return std::string(app.param); });
 
 TEST(Help, ListsEveryOptionOfTheDesign) {

@@ -84,8 +84,10 @@ TEST(ModelSizes, RefusalNamesTheLayerThatCannotTakeTheImage) {
 
 TEST(ModelSizes, OddAndLargeImagesPass) {
   for (const auto& entry : built_in_models()) {
-    for (const std::int64_t size : {65, 97, 150})
+    for (std::int64_t size : {65, 97, 150}) {
+      if (entry.name == "vit_b_16") size -= size % 16; // whole patches
       EXPECT_EQ(entry.build(image(std::max(size, entry.minimum_image_size))).classes(), 10) << entry.name;
+    }
   }
   EXPECT_EQ(build("resnet18", image(4096)).classes(), 10);
 }
@@ -120,7 +122,7 @@ TEST(ModelWidth, SizesAreMultiplesOfEightAndAtLeastEight) {
   for (const auto& entry : built_in_models()) {
     const auto network = entry.build(options);
     for (const auto& [name, dims] : parameter_shapes(network)) {
-      if (dims[0] == 7) continue; // the head
+      if (dims[0] == 7 || dims.size() == 3) continue; // the head; a token and positions
       EXPECT_EQ(dims[0] % 8, 0) << entry.name << " " << name;
     }
     EXPECT_EQ(network.classes(), 7) << entry.name;
@@ -129,6 +131,48 @@ TEST(ModelWidth, SizesAreMultiplesOfEightAndAtLeastEight) {
   EXPECT_EQ(shapes.at("conv1.weight"), (shape{16, 3, 7, 7}));             // 19.2
   EXPECT_EQ(shapes.at("layer1.0.conv3.weight"), (shape{80, 16, 1, 1}));   // 76.8
   EXPECT_EQ(shapes.at("layer4.2.conv3.weight"), (shape{616, 152, 1, 1})); // 614.4 of 153.6
+}
+
+TEST(ModelWidth, VisionTransformersHaveMoreHeadsOfTheSameSize) {
+  model_options options;
+  options.width = 0.3;
+  const auto shapes = parameter_shapes(build("vit_b_16", options));
+  EXPECT_EQ(shapes.at("encoder.layers.encoder_layer_3.self_attention.in_proj_weight"), (shape{3 * 256, 256}));
+  EXPECT_EQ(shapes.at("encoder.layers.encoder_layer_11.mlp.3.weight"), (shape{256, 1024}));
+  options.width = 0.001;
+  EXPECT_EQ(parameter_shapes(build("vit_b_16", options)).at("heads.head.weight"), (shape{10, 64}));
+}
+
+TEST(ModelSizes, VisionTransformersTakeWholePatches) {
+  EXPECT_EQ(refusal("vit_b_16", image(72)), "vit_b_16: --image-size: found 72, wanted a multiple of the patches' 16");
+  EXPECT_EQ(parameter_shapes(build("vit_b_16", image(64))).at("encoder.pos_embedding"), (shape{1, 17, 768}));
+}
+
+TEST(ModelOptions, VisionTransformersHaveHuggingFacesNamesToo) {
+  model_options options;
+  options.classes = 1000;
+  options.own["names"] = "hf";
+  const auto network = build("vit_b_16", options);
+  const auto shapes = parameter_shapes(network);
+  EXPECT_EQ(network.parameter_count(), 86'567'656);
+  EXPECT_EQ(shapes.size(), 200U);
+  EXPECT_EQ(shapes.at("vit.embeddings.cls_token"), (shape{1, 1, 768}));
+  EXPECT_EQ(shapes.at("vit.embeddings.position_embeddings"), (shape{1, 197, 768}));
+  EXPECT_EQ(shapes.at("vit.embeddings.patch_embeddings.projection.weight"), (shape{768, 3, 16, 16}));
+  EXPECT_EQ(shapes.at("vit.encoder.layer.11.attention.attention.key.bias"), (shape{768}));
+  EXPECT_EQ(shapes.at("vit.encoder.layer.0.intermediate.dense.weight"), (shape{3072, 768}));
+  EXPECT_EQ(shapes.at("classifier.weight"), (shape{1000, 768}));
+  options.own["names"] = "keras";
+  EXPECT_EQ(refusal("vit_b_16", options), "--names: found 'keras', wanted torchvision or hf");
+}
+
+TEST(ModelOrder, TransformersFreezeBlockByBlockAndKeepAttentionAndResidualTogether) {
+  const auto network = build("vit_b_16");
+  ASSERT_EQ(network.freeze_units().size(), 13U);
+  EXPECT_EQ(network.layers()[static_cast<std::size_t>(network.freeze_units()[1])].name,
+            "encoder.layers.encoder_layer_1.ln_1");
+  ASSERT_EQ(network.kept_together().size(), 24U);
+  EXPECT_EQ(network.kept_together()[0].back(), "encoder.layers.encoder_layer_0.add_1");
 }
 
 TEST(ModelWidth, OneKeepsSizesThatAreNoMultiplesOfEight) {
@@ -241,6 +285,7 @@ TEST(ModelListing, OperationsAreTwiceTorchvisionsMultiplyAdds) {
   EXPECT_NEAR(giga("vgg16"), 15.47, 0.15);
   EXPECT_NEAR(giga("resnet18"), 1.814, 0.04);
   EXPECT_NEAR(giga("resnet50"), 4.089, 0.08);
+  EXPECT_NEAR(giga("vit_b_16"), 17.56, 0.2);
   EXPECT_NEAR(giga("inception_v3"), 5.713, 0.06);
 }
 

@@ -84,11 +84,12 @@ TEST_P(TorchvisionNames, InitialisersAreTorchvisions) {
 
 TEST_P(TorchvisionNames, NormsAndBiasesAreMarkedForDecay) {
   for (const auto& [name, spec] : parameters())
-    EXPECT_EQ(spec.norm_or_bias, spec.dims.size() == 1) << name;
+    EXPECT_EQ(spec.norm_or_bias, spec.dims.size() == 1) << name; // so are a transformer's token and positions decayed
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TorchvisionNames,
-                         testing::Values("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "inception_v3"),
+                         testing::Values("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "inception_v3",
+                                         "vit_b_16"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(ModelSizes, ParameterCountsAreTheKnownOnes) {
@@ -100,6 +101,7 @@ TEST(ModelSizes, ParameterCountsAreTheKnownOnes) {
   EXPECT_EQ(count("vgg16"), 138'357'544);
   EXPECT_EQ(count("resnet18"), 11'689'512);
   EXPECT_EQ(count("resnet50"), 25'557'032);
+  EXPECT_EQ(count("vit_b_16"), 86'567'656);
   EXPECT_EQ(count("inception_v3"), 27'161'264);
   options.own["no-aux"] = "yes";
   EXPECT_EQ(count("inception_v3"), 23'834'568);

@@ -29,16 +29,42 @@ SKETCHES = 32
 MOMENTUM = 0.9
 CLASSES = 10
 CASES = {"lenet": dict(width=1.0, image_size=28, channels=1), "resnet18": dict(width=0.125, image_size=32, channels=3),
-         "inception_v3": dict(width=0.125, image_size=75, channels=3)}
+         "inception_v3": dict(width=0.125, image_size=75, channels=3),
+         "vit_b_16": dict(width=0.1, image_size=48, channels=3)}
 # Narrow ones end in batch normalisation over 8 numbers, which at the usual rate is chaotic within ten steps.
-LEARNING_RATES = {"lenet": 0.01, "resnet18": 0.001, "inception_v3": 0.0001}
+LEARNING_RATES = {"lenet": 0.01, "resnet18": 0.001, "inception_v3": 0.0001, "vit_b_16": 0.01}
 # Behind a chain of forty normalisations and ReLUs without a residual any rounding becomes a difference of a few per
 # cent in the first gradients. Shifts of 1.5 +- 1 before the ReLUs, which then shut seldom, keep it well-conditioned.
 NORM_SHIFT = {"inception_v3": 1.5}
 
 
+def draw_transformer(net):
+    """The head's weight too, which torchvision leaves at zero: no gradient would pass it in the first step."""
+    for key, value in net.named_parameters():
+        shape = tuple(value.shape)
+        if key.endswith("mlp.0.bias") or key.endswith("mlp.3.bias"):
+            values = generator.normal(SEED, key, shape, 1e-6)
+        elif key.endswith(("bias", "class_token")):
+            values = np.zeros(shape, np.float32)
+        elif "ln" in key.split(".")[-2]:
+            values = np.ones(shape, np.float32)
+        elif key == "conv_proj.weight":
+            values = generator.normal(SEED, key, shape, math.sqrt(1 / value[0].numel()))
+        elif key in ("encoder.pos_embedding", "heads.head.weight"):
+            values = generator.normal(SEED, key, shape, 0.02)
+        elif key.endswith("out_proj.weight"):
+            values = generator.uniform(SEED, key, shape, 1 / math.sqrt(shape[1]))
+        else:
+            values = generator.uniform(SEED, key, shape, math.sqrt(6 / (shape[0] + shape[1])))
+        value.copy_(torch.from_numpy(values))
+
+
 def draw_weights(name, net):
     """Overwrites the parameters with what Penstock's initialisers give for SEED."""
+    if name == "vit_b_16":
+        with torch.no_grad():
+            draw_transformer(net)
+        return
     with torch.no_grad():
         for module_name, module in net.named_modules():
             if isinstance(module, torch.nn.BatchNorm2d) and name in NORM_SHIFT:

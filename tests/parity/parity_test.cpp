@@ -26,8 +26,9 @@ struct parity_case {
   const char* model;
   double width;
   float learning_rate;
-  bool reference;       // plain loops instead of the device's library
-  float norm_shift = 0; // more than 0: biases of normalisations are drawn from this +- 1
+  bool reference;              // plain loops instead of the device's library
+  float norm_shift = 0;        // more than 0: biases of normalisations are drawn from this +- 1
+  std::int64_t image_size = 0; // 0: the model's least
 };
 
 /// splitmix64's word for an element of the stream (seed, name), as in kernels/initialise.hpp; written again here so
@@ -83,6 +84,7 @@ public:
         learning_rate_(learning_rate), optimizer_(make_optimizer({.name = "sgd", .momentum = 0.9F})) {
     const auto weights = initial_weights(*network_, seed, pool);
     if (norm_shift > 0) shift_norms(weights, norm_shift);
+    if (const auto head = weights.find("heads.head.weight"); head != weights.end()) draw_head(head->second);
     const auto states = initial_states(*network_, pool);
     const auto formats = range_.parameter_formats(ops_);
     for (std::size_t i = 0; i < range_.parameters().size(); ++i)
@@ -130,6 +132,12 @@ private:
     }
   }
 
+  // A vision transformer's is zero, which nothing passes back in the first step.
+  static void draw_head(const tensor& weight) {
+    initialise({weight.data<float>(), static_cast<std::size_t>(weight.elements())}, {initializer_kind::normal, 0.02F},
+               seed, "heads.head.weight");
+  }
+
   named_tensors named(const std::vector<tensor>& tensors) const {
     named_tensors out;
     for (std::size_t i = 0; i < tensors.size(); ++i)
@@ -155,7 +163,8 @@ protected:
     fixture_ =
         read_safetensors(std::string(PENSTOCK_PARITY_FIXTURES "/") + GetParam().model + ".safetensors", pool_).tensors;
     apps::model_options options;
-    options.image_size = apps::find_model(GetParam().model).minimum_image_size;
+    options.image_size = GetParam().image_size;
+    if (options.image_size == 0) options.image_size = apps::find_model(GetParam().model).minimum_image_size;
     options.width = GetParam().width;
     options.dropout = 0;
     network_ = std::make_shared<const model>(apps::find_model(GetParam().model).build(options));
@@ -232,7 +241,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(parity_case{"lenet", 1.0, 0.01F, false}, parity_case{"lenet", 1.0, 0.01F, true},
                     parity_case{"resnet18", 0.125, 0.001F, false}, parity_case{"resnet18", 0.125, 0.001F, true},
                     parity_case{"inception_v3", 0.125, 0.0001F, false, 1.5F},
-                    parity_case{"inception_v3", 0.125, 0.0001F, true, 1.5F}),
+                    parity_case{"inception_v3", 0.125, 0.0001F, true, 1.5F},
+                    parity_case{"vit_b_16", 0.1, 0.01F, false, 0, 48},
+                    parity_case{"vit_b_16", 0.1, 0.01F, true, 0, 48}),
     [](const auto& test) { return std::string(test.param.model) + (test.param.reference ? "Reference" : "Cpu"); });
 
 } // namespace

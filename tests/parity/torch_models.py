@@ -8,9 +8,9 @@ import torch
 import torchvision
 from torch import nn
 
-MODELS = ("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "inception_v3")
+MODELS = ("lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "inception_v3", "vit_b_16")
 MINIMUM_SIZE = {"lenet": 28, "alexnet": 64, "vgg11": 32, "vgg16": 32, "resnet18": 32, "resnet50": 32,
-                "inception_v3": 75}
+                "inception_v3": 75, "vit_b_16": 16}
 
 
 def scaled(size, width):
@@ -94,6 +94,15 @@ def _inception(classes, width, image_size, channels):
     return net
 
 
+def _vit(classes, width, image_size, channels):
+    heads = max(1, math.floor(12 * width + 0.5))
+    net = torchvision.models.VisionTransformer(image_size=image_size, patch_size=16, num_layers=12, num_heads=heads,
+                                               hidden_dim=64 * heads, mlp_dim=256 * heads, num_classes=classes)
+    if channels != 3:
+        net.conv_proj = nn.Conv2d(channels, 64 * heads, 16, 16)
+    return net
+
+
 def _initialise(net, linear_std):
     for m in net.modules():
         if isinstance(m, nn.Conv2d):
@@ -121,6 +130,8 @@ def build(name, classes=10, width=1.0, image_size=None, channels=None):
         return LeNet(classes, width, image_size or 28, channels or 1).train()
     if name == "inception_v3":
         net = _inception(classes, width, image_size or 299, channels or 3)
+    elif name == "vit_b_16":
+        net = _vit(classes, width, image_size or 224, channels or 3)
     else:
         net = _of_torchvision(name, classes, width, channels or 3)
     for m in net.modules():
