@@ -152,6 +152,7 @@ named_tensors initial_weights(const model& network, std::uint64_t seed, memory_p
   std::vector<chunk> chunks; // of all parameters, so that the threads share the work evenly
   for (int layer = 0; layer < static_cast<int>(network.layers().size()); ++layer) {
     for (const auto& spec : network.parameters(layer)) {
+      if (weights.contains(spec.name)) continue; // tied
       auto values = tensor::allocate(pool, dtype::f32, spec.dims, memory_use::weights);
       const std::span<float> span(values.data<float>(), static_cast<std::size_t>(values.elements()));
       add_chunks(chunks, span, spec.init, seed, spec.name);

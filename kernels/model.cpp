@@ -30,11 +30,20 @@ std::vector<tensor_spec> model::input_specs(int layer, std::int64_t batch) const
   return specs;
 }
 
-std::vector<parameter_spec> model::parameters(int layer) const {
+std::vector<parameter_spec> model::own_parameters(int layer) const {
   const auto& l = layers_.at(static_cast<std::size_t>(layer));
   auto specs = l.op->parameters(input_specs(layer));
   for (auto& p : specs)
     p.name = p.name.empty() ? l.name : l.name + "." + p.name;
+  return specs;
+}
+
+std::vector<parameter_spec> model::parameters(int layer) const {
+  auto specs = own_parameters(layer);
+  for (const auto& tie : ties_)
+    for (const auto& use : tie.uses)
+      if (use.layer == layer && layer != tie.owner.layer)
+        specs.at(use.parameter) = own_parameters(tie.owner.layer).at(tie.owner.parameter);
   return specs;
 }
 
@@ -51,6 +60,9 @@ std::int64_t model::parameter_count() const {
   for (int i = 0; i < static_cast<int>(layers_.size()); ++i)
     for (const auto& p : parameters(i))
       n += element_count(p.dims);
+  for (const auto& tie : ties_)
+    n -= static_cast<std::int64_t>(tie.uses.size() - 1) *
+         element_count(own_parameters(tie.owner.layer).at(tie.owner.parameter).dims);
   return n;
 }
 

@@ -31,6 +31,17 @@ struct model_layer {
   std::vector<value_id> outputs;
 };
 
+/// A tensor with several uses: layers that have it as a parameter, by global name. The first one named it.
+struct parameter_tie {
+  struct use {
+    int layer = 0;
+    std::size_t parameter = 0; ///< index in the layer's own parameters
+  };
+  std::string name;
+  use owner;
+  std::vector<use> uses; ///< the owner's too, in the order of layers
+};
+
 /// An extent that varies, beside the batch: the time steps of a sequence.
 struct model_extent {
   std::string name;
@@ -78,6 +89,7 @@ public:
   const std::vector<std::string>& counts() const { return counts_; }
   /// Of all losses: "loss", "correct", ...; behind the loss's name where there are several ("aux.loss").
   const std::vector<std::string>& sums() const { return sums_; }
+  const std::vector<parameter_tie>& ties() const { return ties_; }
   /// Layers that no cut should part.
   const std::vector<std::vector<std::string>>& kept_together() const { return kept_together_; }
   /// First layers of what freezes as a whole, ascending; empty: each layer by itself.
@@ -94,10 +106,11 @@ public:
   tensor_spec spec(value_id id, const microbatch_info& of) const;
   /// With nominal extents.
   std::vector<tensor_spec> input_specs(int layer, std::int64_t batch = 1) const;
-  /// Parameters of one layer with their global names: "LAYER.PARAMETER", or the layer's where the parameter has none.
+  /// Parameters of one layer with their global names: "LAYER.PARAMETER", or the layer's where the parameter has none;
+  /// of a tied one what its owner says.
   std::vector<parameter_spec> parameters(int layer) const;
   std::vector<state_spec> states(int layer) const;
-  std::int64_t parameter_count() const;
+  std::int64_t parameter_count() const; ///< a tied one counts once
 
   /// Values that cross a cut between layer `cut` - 1 and layer `cut`, by producer order. Inputs do not: the source
   /// feeds them to the stages that read them.
@@ -130,9 +143,11 @@ private:
   std::vector<value_id> results_;
   std::vector<std::string> counts_{"samples"};
   std::vector<std::string> sums_;
+  std::vector<parameter_tie> ties_;
   std::vector<std::vector<std::string>> kept_together_;
   std::vector<int> freeze_units_;
   value_id output_{};
+  std::vector<parameter_spec> own_parameters(int layer) const;
   std::shared_ptr<shapes_by_extent> shapes_; // null where no extent varies
 };
 

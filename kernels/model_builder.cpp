@@ -53,13 +53,14 @@ value_id model_builder::input(std::string name, dtype type, const std::vector<in
   return model_.inputs_.back().value;
 }
 
-value_id model_builder::add(std::string name, layer_ptr op, std::vector<value_id> inputs) {
-  const auto outputs = add_multi(std::move(name), std::move(op), std::move(inputs));
+value_id model_builder::add(std::string name, layer_ptr op, std::vector<value_id> inputs, const parameter_ties& tied) {
+  const auto outputs = add_multi(std::move(name), std::move(op), std::move(inputs), tied);
   check(outputs.size() == 1, "add() is for layers with one output");
   return outputs.front();
 }
 
-std::vector<value_id> model_builder::add_multi(std::string name, layer_ptr op, std::vector<value_id> inputs) {
+std::vector<value_id> model_builder::add_multi(std::string name, layer_ptr op, std::vector<value_id> inputs,
+                                               const parameter_ties& tied) {
   refuse_taken(name);
   const int index = static_cast<int>(model_.layers_.size());
   std::vector<tensor_spec> specs;
@@ -82,7 +83,53 @@ std::vector<value_id> model_builder::add_multi(std::string name, layer_ptr op, s
     model_.values_.push_back({output_name(i), produced[i], index, {}, {}});
   }
   model_.layers_.push_back({std::move(name), std::move(op), std::move(inputs), outputs});
+  for (const auto& [parameter, target] : tied)
+    wishes_.push_back({index, parameter, target});
   return outputs;
+}
+
+parameter_ties model_builder::ties_of(const model& m, int layer) {
+  parameter_ties tied;
+  const auto& l = m.layers().at(static_cast<std::size_t>(layer));
+  const auto own = l.op->parameters(m.input_specs(layer));
+  for (const auto& tie : m.ties())
+    for (const auto& use : tie.uses)
+      if (use.layer == layer && layer != tie.owner.layer) tied[own.at(use.parameter).name] = tie.name;
+  return tied;
+}
+
+// Owners may stand behind those that share with them, where layers were put in another order.
+void model_builder::resolve_ties() {
+  const auto place_of = [&](int layer, const auto& is_it) {
+    const auto specs = model_.own_parameters(layer);
+    return static_cast<std::size_t>(std::find_if(specs.begin(), specs.end(), is_it) - specs.begin());
+  };
+  const int layers = static_cast<int>(model_.layers_.size());
+  for (const auto& w : wishes_) {
+    const auto& layer = model_.layers_[static_cast<std::size_t>(w.layer)].name;
+    const auto full = w.parameter.empty() ? layer : layer + "." + w.parameter;
+    const auto mine = place_of(w.layer, [&](const auto& p) { return p.name == full; });
+    auto tie =
+        std::find_if(model_.ties_.begin(), model_.ties_.end(), [&](const auto& t) { return t.name == w.target; });
+    if (tie == model_.ties_.end()) {
+      for (int l = 0; l < layers && tie == model_.ties_.end(); ++l) {
+        const auto owner = place_of(l, [&](const auto& p) { return p.name == w.target; });
+        if (l == w.layer || owner == model_.own_parameters(l).size()) continue;
+        model_.ties_.push_back({w.target, {l, owner}, {{l, owner}}});
+        tie = model_.ties_.end() - 1;
+      }
+      if (tie == model_.ties_.end())
+        throw usage_error(model_.name_ + ": " + full + " is tied to '" + w.target + "', which no layer has");
+    }
+    const auto specs = model_.own_parameters(w.layer);
+    const auto owner = model_.own_parameters(tie->owner.layer).at(tie->owner.parameter);
+    if (mine == specs.size() || specs[mine].dims != owner.dims)
+      throw usage_error(model_.name_ + ": " + full + " is tied to " + w.target + " of shape " + to_string(owner.dims) +
+                        (mine == specs.size() ? ", and is no parameter" : ", and has " + to_string(specs[mine].dims)));
+    tie->uses.push_back({w.layer, mine});
+  }
+  for (auto& tie : model_.ties_)
+    std::sort(tie.uses.begin(), tie.uses.end(), [](const auto& a, const auto& b) { return a.layer < b.layer; });
 }
 
 void model_builder::loss(std::string name, loss_ptr op, std::vector<value_id> inputs, loss_options options) {
@@ -113,7 +160,7 @@ void model_builder::loss(std::string name, loss_ptr op, std::vector<value_id> in
 void model_builder::check_names() const {
   std::set<std::string> names;
   for (int i = 0; i < static_cast<int>(model_.layers_.size()); ++i) {
-    for (const auto& p : model_.parameters(i))
+    for (const auto& p : model_.own_parameters(i))
       if (!names.insert(p.name).second) throw usage_error(model_.name_ + ": two parameters are named '" + p.name + "'");
     for (const auto& s : model_.states(i)) // they lie beside the parameters in one file
       if (!names.insert(s.name).second)
@@ -134,6 +181,7 @@ model model_builder::build() {
   if (model_.losses_.empty() && model_.results_.empty())
     throw usage_error(model_.name_ + ": has neither a loss nor a result");
   check_names();
+  resolve_ties();
   name_sums();
   model_.output_ = model_.losses_.empty() ? model_.results_.front() : model_.losses_.front().inputs.front();
   return std::move(model_);

@@ -18,6 +18,9 @@ struct input_options {
   std::optional<extent_id> length_of; ///< model_input::length_of
 };
 
+/// A parameter of a layer that is another layer's: its own name, and the global name that it has instead.
+using parameter_ties = std::map<std::string, std::string>;
+
 /// Adds layers in topological order and infers shapes as it goes. Names of layers, inputs and losses are unique.
 class model_builder {
 public:
@@ -32,8 +35,11 @@ public:
 
   /// A layer with one output. Throws usage_error, the layer's name in front of what it says, when its shape inference
   /// refuses ("vgg16: features.30: input 1x1 is smaller than kernel 2x2"), and for a duplicate name.
-  value_id add(std::string name, layer_ptr op, std::vector<value_id> inputs);
-  std::vector<value_id> add_multi(std::string name, layer_ptr op, std::vector<value_id> inputs);
+  value_id add(std::string name, layer_ptr op, std::vector<value_id> inputs, const parameter_ties& tied = {});
+  std::vector<value_id> add_multi(std::string name, layer_ptr op, std::vector<value_id> inputs,
+                                  const parameter_ties& tied = {});
+  /// What a layer of another model has tied, for the same layer here.
+  static parameter_ties ties_of(const model& m, int layer);
   /// Throws usage_error likewise; one of the inputs must be a layer's output.
   void loss(std::string name, loss_ptr op, std::vector<value_id> inputs, loss_options options = {});
   /// A value that leaves the last stage.
@@ -61,8 +67,15 @@ private:
   void refuse_taken(const std::string& wanted) const;
   void check_names() const;
   void name_sums();
+  void resolve_ties();
+  struct wish {
+    int layer = 0;
+    std::string parameter;
+    std::string target;
+  };
 
   model model_;
+  std::vector<wish> wishes_; // of ties, until all layers are there
 };
 
 } // namespace penstock

@@ -40,7 +40,8 @@ model reordered(const model& m, const std::vector<std::string>& order) {
                           m.layers()[static_cast<std::size_t>(m.value(id).producer)].name + "', which it reads");
       inputs.push_back(*mine);
     }
-    const auto outputs = builder.add_multi(name, layer.op, std::move(inputs));
+    const auto outputs = builder.add_multi(name, layer.op, std::move(inputs),
+                                           model_builder::ties_of(m, static_cast<int>(&layer - m.layers().data())));
     for (std::size_t i = 0; i < outputs.size(); ++i)
       made[static_cast<std::size_t>(layer.outputs[i])] = outputs[i];
   }

@@ -84,8 +84,12 @@ void segment::add_names(int layer) {
   s.first_parameter = parameters_.size();
   s.first_state = states_.size();
   std::size_t index = 0;
-  for (auto& p : model_->parameters(layer))
-    parameters_.push_back({p.name, layer, index++, p});
+  for (auto& p : model_->parameters(layer)) {
+    auto first = parameters_.size();
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      if (parameters_[i].name == p.name) first = std::min(first, i);
+    parameters_.push_back({p.name, layer, index++, p, first});
+  }
   for (auto& st : model_->states(layer))
     states_.push_back({st.name, layer, st});
   s.parameter_count = parameters_.size() - s.first_parameter;
@@ -131,6 +135,8 @@ std::vector<format_ptr> segment::parameter_formats(backend& ops) const {
   for (const auto& p : parameters_) {
     const auto inputs = model_->input_specs(p.layer);
     formats.push_back(model_->layers()[static_cast<std::size_t>(p.layer)].op->parameter_format(ops, p.index, inputs));
+    if (p.first_use + 1 < formats.size() && !same_format(formats[p.first_use], formats.back()))
+      throw error("[layer] " + p.name + " is kept in two ways by the layers that share it");
   }
   return formats;
 }

@@ -13,6 +13,7 @@ struct segment_parameter {
   int layer = 0;    ///< index in the model
   std::size_t index = 0;
   parameter_spec spec;
+  std::size_t first_use = 0; ///< of the range's parameters: itself, or the first one that is the same tensor
 };
 
 struct segment_state {
@@ -86,7 +87,9 @@ public:
     return calls_.at(static_cast<std::size_t>(layer - first_)).first_parameter;
   }
   const std::vector<segment_state>& states() const { return states_; }
-  /// The format in which this backend keeps each parameter.
+  /// True for a use of a tensor that stands in parameters() before.
+  bool is_repeat(std::size_t parameter) const { return parameters_.at(parameter).first_use != parameter; }
+  /// The format in which this backend keeps each parameter. Throws error where two uses of one want it in two ways.
   std::vector<format_ptr> parameter_formats(backend& ops) const;
   /// True for a layer of the range that is computed within one before it (layer::try_fuse).
   bool is_absorbed(int layer) const { return calls_.at(static_cast<std::size_t>(layer - first_)).absorbed; }

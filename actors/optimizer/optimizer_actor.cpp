@@ -2,6 +2,7 @@
 #include "actors/optimizer/optimizer_actor.hpp"
 
 #include "actors/ranks/rank_sums.hpp"
+#include "actors/stage/places.hpp"
 #include "actors/stage/stage_compute.hpp"
 #include "actors/stage/stage_copies.hpp"
 
@@ -19,6 +20,7 @@ public:
   void connect(connect_optimizer_msg m) {
     replicas_ = std::move(m.replicas);
     clipper_ = std::move(m.clipper);
+    sharers_ = std::move(m.sharers);
   }
   void take(const begin_training_msg& m) {
     run_ = m.run;
@@ -33,6 +35,10 @@ public:
     ++context_->progress;
     record_sum(*m.sum, m.begun_ns);
     carry_out(core_->on(std::move(*m.sum)));
+  }
+  void take(shared_msg m) {
+    if (m.failure) std::rethrow_exception(m.failure);
+    carry_out(core_->shared(std::move(*m.uses)));
   }
   void take(const squared_msg& m) {
     if (m.failure) std::rethrow_exception(m.failure);
@@ -61,6 +67,11 @@ private:
     for (const auto& r : replicas_)
       caf::anon_send(r, e.message);
   }
+  void carry_out_one(share_uses& e);
+  void carry_out_one(const send_uses& e) {
+    for (const auto& s : sharers_)
+      caf::anon_send(s, e.message);
+  }
   void carry_out_one(const compute_squares& e);
   void carry_out_one(send_norm& e) { caf::anon_send(clipper_, std::move(e.message)); }
   void carry_out_one(const compute_update_of& e);
@@ -80,6 +91,7 @@ private:
   std::string who_;
   std::vector<worker_actor> replicas_;
   caf::actor clipper_;
+  std::vector<caf::actor> sharers_;
   stretch_ptr run_;
   std::shared_ptr<const bucket_cuts> buckets_;
   std::shared_ptr<rank_sums> sums_; // where the stage's replicas are on several ranks
@@ -101,8 +113,8 @@ void optimizer_shell::start(caf::event_based_actor* self, context_ptr context, i
   } else {
     reducer = make_local_reducer(static_cast<int>(unit_->replicas.size()));
   }
-  core_.emplace(optimizer_place{stage, parts.where.owner(stage) == parts.rank}, context_->services.options,
-                std::move(owned), std::move(reducer));
+  core_.emplace(optimizer_place{stage, parts.where.owner(stage) == parts.rank, shared_tensors(parts, stage)},
+                context_->services.options, std::move(owned), std::move(reducer));
 }
 
 void optimizer_shell::carry_out_one(sum_replicas& e) {
@@ -136,9 +148,21 @@ void optimizer_shell::record_sum(const reduced_msg& sum, std::int64_t begun_ns) 
   trace->record(r);
 }
 
+// The update goes on when they are there: other stages read them.
+void optimizer_shell::carry_out_one(share_uses& e) {
+  auto uses = std::make_shared<tie_msg>(std::move(e.message));
+  post([uses, job = e.job, shared = shared_tensors(context_->services.built, unit_->index)](
+           backend&) { uses->tensors = uses_of(shared, *job->gradients); },
+       [] {},
+       [uses, to = address()](std::exception_ptr failure) {
+         caf::anon_send(to, shared_msg{uses, std::move(failure)});
+       });
+}
+
 void optimizer_shell::carry_out_one(const compute_squares& e) {
   post(
-      [job = e.job](backend& ops) {
+      [job = e.job, unit = unit_](backend& ops) {
+        add_uses(ops, *unit->layers, *job->gradients, job->across);
         gradient_squares(ops, *job->gradients, job->squares, job->tells);
         job->tells.fetch(ops);
       },
@@ -170,6 +194,7 @@ void optimizer_shell::carry_out_one(const compute_update_of& e) {
         auto& services = context->services;
         job->begin = ops.record();
         // Whether it was finite is told with the next forward where that is on this stream, which spares a fetch.
+        add_uses(ops, *unit->layers, *job->gradients, job->across);
         const bool is_told_later = unit->replicas.size() == 1;
         compute_update(ops, services.built, *unit, services.options, job->order, *job->gradients, *job->owned,
                        job->in_place, is_told_later ? unit->first_local().unread : job->tells, job->made);
@@ -225,6 +250,8 @@ caf::behavior optimizer_behavior(caf::stateful_actor<optimizer_shell>* self, con
       [=](gradient_share_msg& m) { take(m); },
       [=](gradient_bucket_msg& m) { take(m); },
       [=](summed_msg& m) { take(m); },
+      [=](tie_msg& m) { take(m); },
+      [=](shared_msg& m) { take(m); },
       [=](squared_msg& m) { take(m); },
       [=](clip_msg& m) { take(m); },
       [=](updated_msg& m) { take(m); },

@@ -17,6 +17,7 @@ caf::actor spawn_optimizer(caf::actor_system& system, context_ptr context, int s
 struct connect_optimizer_msg {
   std::vector<worker_actor> replicas; ///< on this rank
   caf::actor clipper;                 ///< takes norm_msg
+  std::vector<caf::actor> sharers;    ///< take tie_msg: of the other stages that use one of this one's tensors
 };
 
 } // namespace penstock::actors

@@ -3,6 +3,8 @@
 
 #include "kernels/check.hpp"
 
+#include <utility>
+
 namespace penstock::actors {
 
 optimizer_core::optimizer_core(optimizer_place place, const run_options& options, stage_weights owned,
@@ -37,6 +39,7 @@ optimizer_effects optimizer_core::on(const begin_training_msg& m) {
   begun_ = done_ = 0;
   is_done_ = false;
   factors_.clear();
+  std::erase_if(ties_, [&](const auto& of) { return of.second.begin()->second.stretch != run_->number; });
   optimizer_effects out;
   take(reducer_->begin(run_->number), out);
   out.emplace_back(send_weights{{run_->number, place_.stage, 0, owned_->newest}});
@@ -93,7 +96,7 @@ optimizer_effects optimizer_core::on(reduced_msg m) {
 }
 
 void optimizer_core::pump(optimizer_effects& out) {
-  while (run_ && !unclipped_) {
+  while (run_ && !unclipped_ && !unshared_) {
     auto sum = reducer_->take_sum(begun_);
     if (!sum) return;
     begin_update(std::move(*sum), out);
@@ -113,6 +116,47 @@ void optimizer_core::begin_update(gradient_sum sum, optimizer_effects& out) {
   job->owned = owned_;
   job->made = std::make_shared<weight_set>(weight_set{first_version_ + sum.group + 1, {}});
   ++begun_;
+  if (place_.shared.empty()) return clip_and_apply(std::move(job), out);
+  unshared_ = std::move(job);
+  out.emplace_back(share_uses{unshared_, {run_->number, unshared_->group, place_.stage, {}}});
+}
+
+optimizer_effects optimizer_core::shared(tie_msg mine) {
+  optimizer_effects out;
+  if (place_.forms_norm) out.emplace_back(send_uses{mine}); // one speaks for the stage
+  ties_[mine.group][mine.stage] = std::move(mine);
+  take_shared(out);
+  return out;
+}
+
+optimizer_effects optimizer_core::on(tie_msg m) {
+  check(run_ && m.stretch == run_->number && m.group >= done_, "shared gradients of another update");
+  optimizer_effects out;
+  ties_[m.group][m.stage] = std::move(m);
+  take_shared(out);
+  return out;
+}
+
+// Goes on when every stage that uses one of the tensors has told its part.
+void optimizer_core::take_shared(optimizer_effects& out) {
+  if (!unshared_) return;
+  auto& told = ties_[unshared_->group];
+  for (const auto& t : place_.shared)
+    for (const int stage : t.stages)
+      if (!told.contains(stage)) return;
+  for (const auto& t : place_.shared) {
+    uses_across across{.parameter = t.parameters.back()};
+    for (const int stage : t.stages)
+      for (const auto& use : told[stage].tensors)
+        if (use.name == t.name) across.gradients.push_back(use.value);
+    unshared_->across.push_back(std::move(across));
+  }
+  ties_.erase(unshared_->group);
+  clip_and_apply(std::exchange(unshared_, nullptr), out);
+  pump(out);
+}
+
+void optimizer_core::clip_and_apply(update_work_ptr job, optimizer_effects& out) {
   if (options_.clip_norm <= 0 && !clips_stage()) {
     out.emplace_back(compute_update_of{std::move(job)});
     return;
@@ -131,7 +175,10 @@ optimizer_effects optimizer_core::squared(const update_work& job) {
     apply_clipped(out);
     pump(out);
   } else {
-    out.emplace_back(send_norm{{job.stretch, place_.stage, job.group, job.squares}});
+    auto squares = job.squares;
+    for (const auto& t : place_.shared)
+      if (!t.counts_here) squares.at(t.parameters.back()) = 0; // the first stage that uses it counts it
+    out.emplace_back(send_norm{{job.stretch, place_.stage, job.group, std::move(squares)}});
   }
   return out;
 }

@@ -45,7 +45,11 @@ private:
   static std::vector<named_tensor>* tensors_from_device(wire_message& m) {
     auto* activation = std::get_if<activation_msg>(&m);
     auto* gradient = std::get_if<gradient_msg>(&m);
-    auto* tensors = activation != nullptr ? &activation->tensors : gradient != nullptr ? &gradient->tensors : nullptr;
+    auto* tie = std::get_if<tie_msg>(&m);
+    auto* tensors = activation != nullptr ? &activation->tensors
+                    : gradient != nullptr ? &gradient->tensors
+                    : tie != nullptr      ? &tie->tensors
+                                          : nullptr;
     if (tensors == nullptr) return nullptr;
     const bool all_here =
         std::all_of(tensors->begin(), tensors->end(), [](const auto& t) { return t.value.is_on_host(); });
@@ -75,7 +79,7 @@ private:
     if (content.size() == 1 &&
         (copy_if<activation_msg>(content, m) || copy_if<gradient_msg>(content, m) || copy_if<inputs_msg>(content, m) ||
          copy_if<loss_msg>(content, m) || copy_if<credit_msg>(content, m) || copy_if<norm_msg>(content, m) ||
-         copy_if<clip_msg>(content, m))) {
+         copy_if<clip_msg>(content, m) || copy_if<tie_msg>(content, m))) {
       if (tensors_from_device(*m) != nullptr)
         send_staged(std::make_shared<wire_message>(std::move(*m)));
       else

@@ -147,6 +147,12 @@ struct body_writer {
       w.put(q);
   }
   void operator()(const clip_msg& m) const { w.put(m); }
+  void operator()(const tie_msg& m) const {
+    w.put(m.stretch);
+    w.put(m.group);
+    w.put(m.stage);
+    put_tensors(w, parts, m.tensors);
+  }
 };
 
 wire_message read_body(std::size_t kind, header_reader& r, const std::vector<part>& parts, std::size_t first_tensor) {
@@ -187,6 +193,11 @@ wire_message read_body(std::size_t kind, header_reader& r, const std::vector<par
   }
   case 6:
     return r.get<clip_msg>();
+  case 7: {
+    tie_msg m{r.get<std::int64_t>(), r.get<std::int64_t>(), r.get<int>(), {}};
+    m.tensors = get_tensors(r, parts, first_tensor);
+    return m;
+  }
   default:
     throw error("[message] a message of an unknown kind came from another process");
   }

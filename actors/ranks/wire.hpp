@@ -19,7 +19,8 @@ struct address {
 };
 std::string to_string(const address& a); ///< "stage 1 replica 0", "the metrics"
 
-using wire_message = std::variant<activation_msg, gradient_msg, inputs_msg, loss_msg, credit_msg, norm_msg, clip_msg>;
+using wire_message =
+    std::variant<activation_msg, gradient_msg, inputs_msg, loss_msg, credit_msg, norm_msg, clip_msg, tie_msg>;
 
 /// The tensors' own buffers go along: nothing is copied.
 transport::message encode(const address& to, const wire_message& m);

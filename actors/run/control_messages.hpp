@@ -19,6 +19,10 @@ struct computed_msg {
   std::shared_ptr<stage_work> job;
   std::exception_ptr failure;
 };
+struct shared_msg {
+  std::shared_ptr<tie_msg> uses;
+  std::exception_ptr failure;
+};
 struct squared_msg {
   update_work_ptr job;
   std::exception_ptr failure;
@@ -107,6 +111,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::weights_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::gradient_share_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::gradient_bucket_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::computed_msg)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::shared_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::squared_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::updated_msg)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(penstock::actors::summed_msg)

@@ -45,6 +45,8 @@ private:
   void report_results(std::int64_t batch, std::vector<tensor> results) const;
   void feed(const stage_unit& s, const loaded_microbatch& loaded, std::vector<tensor>& flowing) const;
   void require_finite_loss(const stage_unit& s, const microbatch_record& record, const loss_metrics& metrics) const;
+  bool is_first_use(const stage_unit& s, std::size_t parameter) const;
+  std::vector<std::vector<uses_across>> shared_uses(const std::vector<std::vector<tensor>>& sums) const;
   std::int64_t counted(int stage);
   void update(std::int64_t tau);
   void apply(int stage, std::int64_t group, std::int64_t contributions, std::vector<tensor> sum, float clip);
@@ -201,6 +203,8 @@ void oracle_executor::apply(int stage, std::int64_t group, std::int64_t contribu
   const auto kept = static_cast<std::size_t>(versions_kept(stage));
   while (versions.size() > kept - 1)
     versions.pop_front(); // so that an update may happen in place
+  std::vector<uses_across> nothing_left;
+  s.update_stream().run([&](backend& ops) { add_uses(ops, *s.layers, sum, nothing_left); });
   auto order = order_update(services_.options, run_->schedule, stage, group, run_->first_minibatch, contributions);
   if (services_.options.clip_stage_norm > 0) {
     std::vector<double> squares;
@@ -230,6 +234,37 @@ void oracle_executor::update(std::int64_t tau) {
     update_all(tau);
 }
 
+// Whether a stage before has that tensor too.
+bool oracle_executor::is_first_use(const stage_unit& s, std::size_t parameter) const {
+  const auto& name = s.layers->parameters()[parameter].name;
+  for (const auto& before : services_.built.stages) {
+    if (before.index >= s.index) break;
+    for (const auto& p : before.layers->parameters())
+      if (p.name == name) return false;
+  }
+  return true;
+}
+
+// DESIGN section 3: the uses of a tensor are added from the last one to the first, wherever the cuts lie.
+std::vector<std::vector<uses_across>> oracle_executor::shared_uses(const std::vector<std::vector<tensor>>& sums) const {
+  const auto& stages = services_.built.stages;
+  std::vector<std::vector<uses_across>> by_stage(stages.size());
+  for (const auto& tie : services_.built.net->ties()) {
+    std::vector<tensor> uses;
+    std::map<int, std::size_t> first; // use, by stage
+    for (auto s = stages.rbegin(); s != stages.rend(); ++s)
+      for (std::size_t i = s->layers->parameters().size(); i-- > 0;) {
+        if (s->layers->parameters()[i].name != tie.name) continue;
+        uses.push_back(sums[static_cast<std::size_t>(s->index)][i]);
+        first[s->index] = i;
+      }
+    if (first.size() < 2) continue;
+    for (const auto& [stage, parameter] : first)
+      by_stage[static_cast<std::size_t>(stage)].push_back({parameter, uses});
+  }
+  return by_stage;
+}
+
 void oracle_executor::update_groups(std::int64_t tau) {
   for (auto& s : services_.built.stages) {
     const auto replicas = static_cast<std::int64_t>(s.replicas.size());
@@ -239,15 +274,20 @@ void oracle_executor::update_groups(std::int64_t tau) {
 
 void oracle_executor::update_all(std::int64_t tau) {
   std::vector<std::vector<tensor>> sums;
+  for (const auto& s : services_.built.stages)
+    sums.push_back(gather(s.index));
+  const auto shared = shared_uses(sums);
   double squares = 0;
   for (auto& s : services_.built.stages) {
-    sums.push_back(gather(s.index));
+    auto& sum = sums[static_cast<std::size_t>(s.index)];
+    auto across = shared[static_cast<std::size_t>(s.index)];
+    s.update_stream().run([&](backend& ops) { add_uses(ops, *s.layers, sum, across); });
     if (services_.options.clip_norm <= 0) continue;
     std::vector<double> of_stage;
     run_and_settle(s.update_stream(),
-                   [&](backend& ops, outcome& tells) { gradient_squares(ops, sums.back(), of_stage, tells); });
-    for (const auto q : of_stage)
-      squares += q;
+                   [&](backend& ops, outcome& tells) { gradient_squares(ops, sum, of_stage, tells); });
+    for (std::size_t i = 0; i < of_stage.size(); ++i)
+      if (is_first_use(s, i)) squares += of_stage[i];
   }
   const auto clip =
       services_.options.clip_norm > 0 ? clip_factor(std::sqrt(squares), services_.options.clip_norm) : 1.0F;

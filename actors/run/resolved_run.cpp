@@ -85,6 +85,23 @@ void check_layer_actors(const run_options& o, const run_inputs& in, const std::v
   }
 }
 
+// Stages that update apart cannot keep one tensor equal.
+void check_ties(const resolved_run& plan, const model& net) {
+  if (plan.dealing.synchronous || plan.plan->schedule == "2bw") return;
+  const auto first = first_layers_of(*plan.plan, net);
+  const auto stage_of = [&](int layer) {
+    return std::upper_bound(first.begin(), first.end(), layer) - first.begin() - 1;
+  };
+  for (const auto& tie : net.ties())
+    if (const auto from = stage_of(tie.uses.front().layer), to = stage_of(tie.uses.back().layer); from != to)
+      throw usage_error(tie.name + " is used by " +
+                        net.layers()[static_cast<std::size_t>(tie.uses.front().layer)].name + " on stage " +
+                        std::to_string(from) + " and " +
+                        net.layers()[static_cast<std::size_t>(tie.uses.back().layer)].name + " on stage " +
+                        std::to_string(to) + ", and under " + plan.plan->schedule +
+                        " stages update apart: wanted --schedule 1f1b or 2bw, or a model with --untied");
+}
+
 void check_schedule_fits(const resolved_run& plan) {
   const auto& o = plan.options;
   const int microbatches = plan.plan->microbatches;
@@ -113,6 +130,7 @@ resolved_run resolve_run(const planner::plan_ptr& given, const run_options& opti
   plan.plan = settle_plan(*given, *inputs.net, {processes, plan.rank});
   plan.dealing = schedule_of(*plan.plan);
   check_schedule_fits(plan);
+  check_ties(plan, *inputs.net);
   if (o.eval_batch == 0) o.eval_batch = o.batch;
   o.rate_replicas = inputs.first_replicas > 0 ? inputs.first_replicas : plan.plan->stages.front().replicas;
   check_layer_actors(o, inputs, first_layers_of(*plan.plan, *inputs.net));
@@ -138,6 +156,7 @@ resolved_run resolve_change(const resolved_run& now, const planner::plan_ptr& to
   plan.plan = settle_plan(*to, *inputs.net, {placement_of(*now.plan).ranks, now.rank});
   plan.dealing = schedule_of(*plan.plan);
   check_schedule_fits(plan);
+  check_ties(plan, *inputs.net);
   check_layer_actors(plan.options, inputs, first_layers_of(*plan.plan, *inputs.net));
   const epoch_minibatches minibatches(inputs.train->size(), plan.options.batch, plan.options.last);
   require_enough_samples(*inputs.net, minibatches, plan.options.batch, plan.drains.total, plan.plan->microbatches);

@@ -48,6 +48,7 @@ private:
   void spawn_worker_here(const planner::worker& w);
   void find_workers();
   void spawn_optimizers();
+  std::vector<caf::actor> sharers(int stage);
   void find_optimizers();
   neighbour_side side_of(int stage) const;
   neighbour_side layer_actor_side(const layer_actor_factory& factory, int stage, const neighbour_side& before,
@@ -147,11 +148,25 @@ void wirer::spawn_optimizers() {
     made = spawn_optimizer(system_, context_, s.index, std::exchange(s.owned, {}), buckets_[i]);
     name(made, "optimizer of stage " + std::to_string(s.index));
     admit({address::part::optimizer, s.index, 0}, made);
+  }
+  for (const auto& s : parts_.stages) {
+    if (!s.is_local()) continue;
+    const auto i = static_cast<std::size_t>(s.index);
     std::vector<worker_actor> local;
     for (const int r : s.local)
       local.push_back(all_.stages[i][static_cast<std::size_t>(r)]);
-    caf::anon_send(made, connect_optimizer_msg{std::move(local), all_.clipper});
+    caf::anon_send(all_.optimizers[i], connect_optimizer_msg{std::move(local), all_.clipper, sharers(s.index)});
   }
+}
+
+// The optimizers of other stages that use one of its tensors, on every rank that has one.
+std::vector<caf::actor> wirer::sharers(int stage) {
+  std::vector<caf::actor> all;
+  for (const int other : sharers_of(parts_, stage))
+    for (const int rank : parts_.where.hosts(other))
+      all.push_back(is_here(rank) ? all_.optimizers[static_cast<std::size_t>(other)]
+                                  : link(rank, {address::part::optimizer, other, 0}));
+  return all;
 }
 
 void wirer::find_optimizers() {

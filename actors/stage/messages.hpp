@@ -105,6 +105,14 @@ struct gradient_bucket_msg {
   std::vector<tensor> gradients; ///< of the bucket's parameters
 };
 
+/// Optimizer to those of other stages: this stage's gradients of tensors that both use, summed over its replicas.
+struct tie_msg {
+  std::int64_t stretch = 0;
+  std::int64_t group = 0;
+  int stage = 0;                     ///< whose gradients they are
+  std::vector<named_tensor> tensors; ///< by the tensor's name, a stage's uses of one in reverse topological order
+};
+
 /// Optimizers to rank 0's coordinator and back: clipping by the global norm.
 struct norm_msg {
   std::int64_t stretch = 0;

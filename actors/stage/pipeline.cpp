@@ -75,11 +75,20 @@ void initialise_stage(backend& ops, stage_unit& s, const run_options& options, c
   s.owned.newest = std::make_shared<weight_set>();
   for (std::size_t i = 0; i < s.layers->parameters().size(); ++i) {
     const auto& p = s.layers->parameters()[i];
+    if (s.layers->is_repeat(i)) {
+      s.owned.newest->tensors.push_back(s.owned.newest->tensors[p.first_use]);
+      continue;
+    }
     s.owned.newest->tensors.push_back(
         options.draws_weights ? initial_parameter(ops, p.spec, p.name, s.formats[i], options.seed, threads)
                               : ops.allocate_zeroed(dtype::f32, p.spec.dims, memory_use::weights, s.formats[i]));
   }
-  for (const auto& w : s.owned.newest->tensors) {
+  for (std::size_t i = 0; i < s.owned.newest->tensors.size(); ++i) {
+    if (s.layers->is_repeat(i)) {
+      s.owned.optimizer_states.push_back(s.owned.optimizer_states[s.layers->parameters()[i].first_use]);
+      continue;
+    }
+    const auto& w = s.owned.newest->tensors[i];
     optimizer_state state;
     for (std::size_t n = 0; n < step.state_names().size(); ++n)
       state.tensors.push_back(ops.allocate_zeroed(dtype::f32, w.dims(), memory_use::optimizer_state, w.format()));
@@ -221,6 +230,10 @@ void load_weights(stage_unit& s, const named_tensors& weights) {
     next->version = s.owned.newest->version;
     for (std::size_t i = 0; i < s.layers->parameters().size(); ++i) {
       s.owned.newest->tensors[i] = {}; // one set at a time
+      if (s.layers->is_repeat(i)) {
+        next->tensors.push_back(next->tensors[s.layers->parameters()[i].first_use]);
+        continue;
+      }
       next->tensors.push_back(
           placed(ops, weights.at(s.layers->parameters()[i].name), s.formats[i], memory_use::weights));
     }

@@ -2,6 +2,7 @@
 #include "actors/stage/places.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace penstock::actors {
 
@@ -53,6 +54,41 @@ std::vector<input_reader> input_readers(const pipeline& p) {
     if (s.is_first || !reader.inputs.empty()) readers.push_back(std::move(reader));
   }
   return readers;
+}
+
+std::vector<shared_tensor> shared_tensors(const pipeline& p, int stage) {
+  std::vector<shared_tensor> shared;
+  const auto& own = p.stages.at(static_cast<std::size_t>(stage)).layers->parameters();
+  for (const auto& tie : p.net->ties()) {
+    shared_tensor t{.name = tie.name, .stages = {}};
+    for (auto s = p.stages.rbegin(); s != p.stages.rend(); ++s) {
+      const auto& used = s->layers->parameters();
+      if (std::any_of(used.begin(), used.end(), [&](const auto& u) { return u.name == tie.name; }))
+        t.stages.push_back(s->index);
+    }
+    for (std::size_t i = own.size(); i-- > 0;)
+      if (own[i].name == tie.name) t.parameters.push_back(i);
+    if (t.stages.size() < 2 || t.parameters.empty()) continue;
+    t.counts_here = t.stages.back() == stage;
+    shared.push_back(std::move(t));
+  }
+  return shared;
+}
+
+std::vector<int> sharers_of(const pipeline& p, int stage) {
+  std::set<int> others;
+  for (const auto& t : shared_tensors(p, stage))
+    others.insert(t.stages.begin(), t.stages.end());
+  others.erase(stage);
+  return {others.begin(), others.end()};
+}
+
+std::vector<named_tensor> uses_of(const std::vector<shared_tensor>& shared, const std::vector<tensor>& gradients) {
+  std::vector<named_tensor> uses;
+  for (const auto& t : shared)
+    for (const auto i : t.parameters)
+      uses.push_back({t.name, gradients.at(i)});
+  return uses;
 }
 
 int metrics_tellers(const pipeline& p) {

@@ -16,6 +16,13 @@ coordinator_place place_of(const pipeline& p, const run_options& options);
 std::vector<input_reader> input_readers(const pipeline& p);
 std::vector<std::string> input_names(const model& net);
 
+/// Tensors that this stage uses and others too, in the model's order.
+std::vector<shared_tensor> shared_tensors(const pipeline& p, int stage);
+/// The other stages that use one of them, ascending.
+std::vector<int> sharers_of(const pipeline& p, int stage);
+/// Their gradients here, named by the tensor.
+std::vector<named_tensor> uses_of(const std::vector<shared_tensor>& shared, const std::vector<tensor>& gradients);
+
 /// Stages that tell the metrics of each micro-batch.
 int metrics_tellers(const pipeline& p);
 

@@ -236,6 +236,39 @@ std::vector<tensor> sum_gradients(backend& ops, std::span<const gradients_ptr> r
   return sum_gradients(ops, std::move(all));
 }
 
+void add_uses(backend& ops, const segment& layers, std::vector<tensor>& gradients, std::vector<uses_across>& across) {
+  for (auto& tie : across) {
+    tensor sum;
+    for (const auto& given : tie.gradients) {
+      if (!given) continue;
+      const auto gradient = ops.from_host(given, memory_use::gradients);
+      if (sum)
+        ops.get<elementwise_ops>().accumulate(sum, gradient);
+      else
+        sum = ops.copy(gradient, memory_use::gradients);
+    }
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      if (layers.parameters()[i].first_use == tie.parameter) gradients[i] = {};
+    gradients[tie.parameter] = std::move(sum);
+  }
+  across.clear();
+  for (std::size_t i = gradients.size(); i-- > 0;) {
+    if (!gradients[i] || !layers.is_repeat(i)) continue;
+    // The next use before this one takes the sum on.
+    auto before = i;
+    while (layers.parameters()[--before].first_use != layers.parameters()[i].first_use) {
+    }
+    if (!gradients[before]) {
+      gradients[before] = std::move(gradients[i]);
+    } else {
+      auto sum = ops.from_host(gradients[i], memory_use::gradients);
+      ops.get<elementwise_ops>().accumulate(sum, ops.from_host(gradients[before], memory_use::gradients));
+      gradients[before] = std::move(sum);
+    }
+    gradients[i] = {};
+  }
+}
+
 void gradient_squares(backend& ops, std::span<const tensor> gradients, std::vector<double>& squares, outcome& tells) {
   const auto count = static_cast<std::int64_t>(gradients.size());
   const auto sums = ops.allocate_zeroed(dtype::f64, {count}, memory_use::scratch);
@@ -275,6 +308,12 @@ void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_op
   const auto strange = ops.allocate_zeroed(dtype::i32, {parameters}, memory_use::scratch);
   for (std::size_t i = 0; i < next->tensors.size(); ++i) {
     const tensor weight = newest->tensors[i];
+    if (s.layers->is_repeat(i)) {
+      const auto first = s.layers->parameters()[i].first_use;
+      next->tensors[i] = next->tensors[first];
+      owned.optimizer_states[i] = owned.optimizer_states[first];
+      continue;
+    }
     if (!gradients[i]) { // nothing flowed back: the parameter stays as it is
       next->tensors[i] = weight;
       continue;

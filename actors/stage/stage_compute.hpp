@@ -50,6 +50,10 @@ std::vector<tensor> sum_gradients(backend& ops, std::vector<std::vector<tensor>>
 /// The same; they are taken out of there.
 std::vector<tensor> sum_gradients(backend& ops, std::span<const gradients_ptr> replicas);
 
+/// Adds the gradients of the uses of each tensor, in reverse topological order, and leaves the sum at its first use
+/// here, "none" at the others (DESIGN section 3). Those of uses_across are not written.
+void add_uses(backend& ops, const segment& layers, std::vector<tensor>& gradients, std::vector<uses_across>& across);
+
 /// Squares of each parameter's gradient, in parameter order, when settled; "none" counts 0.
 void gradient_squares(backend& ops, std::span<const tensor> gradients, std::vector<double>& squares, outcome& tells);
 /// Makes the stage's next weight version in `owned`: in place, which nobody who reads the newest may notice, or into

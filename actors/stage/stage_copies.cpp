@@ -91,8 +91,8 @@ stage_copy copy_states(backend& ops, const stage_unit& s, int replica, std::span
 stage_measures measure_stage(const stage_unit& s, const stage_weights& owned) {
   stage_measures m;
   m.updates = owned.newest->version;
-  for (const auto& w : owned.newest->tensors)
-    m.weight_bytes += static_cast<std::int64_t>(w.bytes());
+  for (std::size_t i = 0; i < owned.newest->tensors.size(); ++i)
+    if (!s.layers->is_repeat(i)) m.weight_bytes += static_cast<std::int64_t>(owned.newest->tensors[i].bytes());
   const auto& times = s.first_local().times;
   m.forward_seconds = times.forward.median_seconds();
   m.backward_seconds =

@@ -77,7 +77,8 @@ model replace_layers(const model& net, std::span<const layer_replacement> replac
     std::vector<value_id> inputs;
     for (const auto id : l.inputs)
       inputs.push_back(moved.at(static_cast<std::size_t>(id)).value());
-    const auto outputs = builder.add_multi(l.name, by_layer[i] != nullptr ? made.at(by_layer[i]) : l.op, inputs);
+    const auto outputs = builder.add_multi(l.name, by_layer[i] != nullptr ? made.at(by_layer[i]) : l.op, inputs,
+                                           model_builder::ties_of(net, static_cast<int>(i)));
     if (outputs.size() != l.outputs.size())
       throw usage_error(net.name() + ": " + l.name + ": '" + by_layer[i]->layer + "' has " +
                         std::to_string(outputs.size()) + " outputs, the layer it replaces " +

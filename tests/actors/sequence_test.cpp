@@ -1,10 +1,13 @@
 // Models that are no image classifiers: integer inputs that later stages read, extents that vary from minibatch to
 // minibatch, losses at several stages that are divided by other counts, minibatches in which nothing counts.
 #include "kernels/check.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_sequences.hpp"
 #include "tests/support/tiny_training.hpp"
 
 #include <gmock/gmock.h>
+
+#include <set>
 
 namespace penstock::testing {
 namespace {
@@ -175,6 +178,115 @@ TEST(Sequences, DataThatDoesNotFitIsRefusedByName) {
   EXPECT_EQ(refusal(tiny_sequence_model(), images), "data: sequences reads ids; this data has input, labels");
   EXPECT_EQ(refusal(tiny_residual_network(), data),
             "data: tiny reads input; this data has ids, lengths, labels, parity");
+}
+
+// -- tensors with several uses ---------------------------------------------------------
+
+tiny_extras tied_extras(const tiny_sequences& data, const tiny_sequences& test) {
+  return {.net = tiny_sequence_model(0.1F, true), .train = &data, .test = &test};
+}
+
+const std::vector<setting> for_ties{
+    {"1f1b", {1, 1, 1, 1}, 3}, {"1f1b", {2, 1, 2}, 2},    {"gpipe", {1, 1}, 4},       {"2bw", {1, 1, 1}, 3},
+    {"zb-h1", {1, 1, 1}, 3},   {"data-parallel", {2}, 2}, {"interleaved", {1, 1}, 2}, {"model-parallel", {1, 1}, 1},
+    {"pipedream", {1}, 1},     {"pipedream", {2}, 1}};
+
+TEST(Ties, AreCountedOnceAndKeepTheirOwnersName) {
+  const auto tied = tiny_sequence_model(0, true);
+  ASSERT_EQ(tied->ties().size(), 1U);
+  EXPECT_EQ(tied->ties()[0].name, "embed.weight");
+  EXPECT_EQ(tied->ties()[0].uses.size(), 4U);
+  std::set<std::string> names;
+  std::int64_t count = 0;
+  for (int l = 0; l < static_cast<int>(tied->layers().size()); ++l)
+    for (const auto& p : tied->parameters(l))
+      if (names.insert(p.name).second) count += element_count(p.dims);
+  EXPECT_EQ(tied->parameter_count(), count);
+  EXPECT_FALSE(names.contains("head.weight"));
+  EXPECT_TRUE(names.contains("head.bias"));
+}
+
+TEST(Ties, EveryScheduleThatKeepsThemLeavesTheOraclesBits) {
+  const tiny_sequences data(44), test(20, 2);
+  for (const auto& s : for_ties)
+    for (const double clip : {0.0, 0.05}) {
+      const std::string schedule = s.schedule;
+      if (clip > 0 && (schedule == "pipedream" || schedule == "2bw")) continue;
+      SCOPED_TRACE(schedule + " on " + ::testing::PrintToString(s.replicas) + ", clip " + std::to_string(clip));
+      auto o = options_of(s.schedule, s.replicas, s.microbatches);
+      o.clip_norm = clip;
+      expect_same_run(train_tiny(o, tied_extras(data, test)), oracle_of(o, tied_extras(data, test)));
+    }
+}
+
+TEST(Ties, CutsBetweenTheUsesChangeNoBit) {
+  const tiny_sequences data(44), test(20, 2);
+  for (const double clip : {0.0, 0.05}) {
+    auto o = options_of("1f1b", {1}, 2);
+    o.clip_norm = clip;
+    const auto one = train_tiny(o, tied_extras(data, test));
+    for (const std::size_t stages : {2, 3, 5, 8}) {
+      o.replicas.assign(stages, 1);
+      expect_same_run(train_tiny(o, tied_extras(data, test)), one);
+    }
+  }
+}
+
+TEST(Ties, RanksLeaveTheBitsOfOneProcess) {
+  const tiny_sequences data(44), test(20, 2);
+  for (const auto& s : for_ties) {
+    int workers = 0;
+    for (const int r : s.replicas)
+      workers += r;
+    if (workers < 2) continue;
+    SCOPED_TRACE(std::string(s.schedule) + " on " + ::testing::PrintToString(s.replicas));
+    auto o = options_of(s.schedule, s.replicas, s.microbatches);
+    const auto whole = oracle_of(o, tied_extras(data, test));
+    for (const int ranks : {2, workers})
+      expect_same_run(train_tiny_ranks(o, ranks, tied_extras(data, test)), whole);
+  }
+}
+
+TEST(Ties, AChangeOfPlanMovesThem) {
+  const tiny_sequences data(44), test(20, 2);
+  const auto o = options_of("1f1b", {1, 1}, 2);
+  auto extras = tied_extras(data, test);
+  const auto undisturbed = train_tiny(o, extras);
+  extras.changes = {{4, options_of("1f1b", {1, 1, 1}, 2)}, {7, options_of("1f1b", {1, 1}, 2)}};
+  expect_same_run(train_tiny(o, extras), undisturbed);
+  expect_same_run(train_tiny_ranks(o, 2, extras), undisturbed);
+}
+
+TEST(Ties, AResumedRunInTheMiddleOfAnEpochOfManyLengthsIsTheUndisturbedOne) {
+  const tiny_sequences data(44), test(20, 2);
+  for (const char* schedule : {"1f1b", "2bw"}) {
+    auto o = options_of(schedule, {1, 1, 1}, 3);
+    o.checkpoint_every = 5; // drains where the resumed run does
+    const testing_support::temporary_folder all, parts;
+    o.checkpoint = all.path() / "c";
+    const auto whole = train_tiny(o, tied_extras(data, test));
+    o.checkpoint = parts.path() / "c";
+    auto first = o;
+    first.steps = 5;
+    first.lr.total_steps = o.lr.total_steps;
+    train_tiny(first, tied_extras(data, test));
+    o.resume = true;
+    const auto resumed = train_tiny(o, tied_extras(data, test));
+    EXPECT_EQ(resumed.summary.resumed_after, 5);
+    EXPECT_EQ(resumed.summary.weights_sha256, whole.summary.weights_sha256) << schedule;
+    EXPECT_EQ(resumed.summary.state_sha256, whole.summary.state_sha256) << schedule;
+  }
+}
+
+TEST(Ties, AreNotPartedWhereStagesUpdateApart) {
+  const tiny_sequences data(44), test(20, 2);
+  EXPECT_THAT(
+      [&] {
+        train_tiny(options_of("pipedream", {1, 1}, 1), tied_extras(data, test));
+      },
+      ::testing::ThrowsMessage<usage_error>(::testing::AllOf(
+          ::testing::HasSubstr("embed.weight is used by embed on stage 0 and head on stage 1"),
+          ::testing::HasSubstr("1f1b"), ::testing::HasSubstr("2bw"), ::testing::HasSubstr("--untied"))));
 }
 
 } // namespace

@@ -110,7 +110,7 @@ actors::minibatches_ptr tiny_sequences::minibatches(const actors::batching& how)
   return std::make_shared<tiny_minibatches>(*this, how);
 }
 
-std::shared_ptr<const model> tiny_sequence_model(float dropout) {
+std::shared_ptr<const model> tiny_sequence_model(float dropout, bool tied) {
   using namespace layers;
   constexpr std::int64_t wide = 8;
   model_builder b("sequences");
@@ -135,8 +135,17 @@ std::shared_ptr<const model> tiny_sequence_model(float dropout) {
   x = b.add("attend2", attention(2, {.dropout = dropout}), {query, x, attended, lengths});
   x = b.add("drop", layers::dropout(dropout), {x});
   x = b.add("norm", layer_norm({.normalized = {wide}}), {x});
-  b.loss("main", losses::token_cross_entropy(), {fc("head", x, wide, tiny_sequences::vocabulary), labels},
-         {.counted_by = "tokens"});
+  const parameter_ties ties = tied ? parameter_ties{{"weight", "embed.weight"}} : parameter_ties{};
+  const auto words = [&](const std::string& name, value_id from) {
+    return b.add(name, linear({.in_features = wide, .out_features = tiny_sequences::vocabulary}), {from}, ties);
+  };
+  if (tied) {
+    const auto again = b.add("look", embedding(tiny_sequences::vocabulary, wide), {ids}, ties);
+    x = b.add("again", layers::add(), {x, again});
+    b.loss("early", losses::token_cross_entropy(), {words("early_head", x), labels},
+           {.weight = 0.5F, .counted_by = "tokens"});
+  }
+  b.loss("main", losses::token_cross_entropy(), {words("head", x), labels}, {.counted_by = "tokens"});
   return std::make_shared<const model>(b.build());
 }
 

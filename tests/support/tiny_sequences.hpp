@@ -33,6 +33,7 @@ private:
 
 /// embed position attend1 fc1 gelu parity attend2 fc2 norm head; losses "tokens" and, after fc1, "parity" (by samples,
 /// weight 0.3).
-std::shared_ptr<const model> tiny_sequence_model(float dropout = 0.1F);
+/// `tied`: the head's weight is embed's, and so is one of a layer in the middle.
+std::shared_ptr<const model> tiny_sequence_model(float dropout = 0.1F, bool tied = false);
 
 } // namespace penstock::testing

@@ -2,8 +2,8 @@
 #include "tests/actors/scripted/scripted_run.hpp"
 
 #include "actors/policy/settle_plan.hpp"
+#include "actors/stage/places.hpp"
 #include "actors/stage/stage_compute.hpp"
-#include "actors/stage/stage_copies.hpp"
 #include "kernels/check.hpp"
 #include "tests/actors/scripted/scripted_events.hpp"
 #include "tests/actors/scripted/scripted_site.hpp"
@@ -23,7 +23,7 @@ using site = scripted_site;
 class scripted_pipeline {
 public:
   scripted_pipeline(const scripted_case& what, script& choices, bool keeps_log)
-      : case_(what), events_(choices), keeps_log_(keeps_log), training_loader_(make_training_loader()) {
+      : case_(what), events_(choices), keeps_log_(keeps_log), training_loader_(training_loader_of(what)) {
     for (int r = 0; r < where_.ranks; ++r)
       sites_.push_back(std::make_unique<site>(what, r));
   }
@@ -42,11 +42,6 @@ public:
   }
 
 private:
-  std::shared_ptr<microbatch_loader> make_training_loader() const {
-    const auto& o = case_.plan.options;
-    return std::make_shared<microbatch_loader>(case_.inputs.net, *case_.inputs.train, training_batches(o),
-                                               case_.plan.plan->microbatches);
-  }
   const placement& where() const { return where_; }
   int stage_count() const { return static_cast<int>(case_.plan.plan->stages.size()); }
 
@@ -232,8 +227,23 @@ private:
     for (const int r : s.unit(stage).local)
       to_replica(s.rank(), stage, r, e.message.stretch, "weights", e.message, false);
   }
+  void carry_out_one(site& s, int stage, share_uses& e) {
+    on_update_stream(s, stage, "share", [this, &s, stage, job = e.job, uses = std::make_shared<tie_msg>(e.message)] {
+      uses->tensors = uses_of(shared_tensors(*s.parts, stage), *job->gradients);
+      complete_update(s, stage, "shared", [uses](optimizer_core& o) { return o.shared(*uses); });
+    });
+  }
+  void carry_out_one(site& s, int stage, const send_uses& e) {
+    for (const int other : sharers_of(*s.parts, stage))
+      for (const int rank : where().hosts(other)) {
+        auto& to = *sites_[static_cast<std::size_t>(rank)];
+        send(s.rank(), rank, "optimizer " + std::to_string(other), e.message.stretch,
+             {"uses", [this, &to, other, m = e.message] { carry_out(to, other, to.optimizers.at(other)->on(m)); }});
+      }
+  }
   void carry_out_one(site& s, int stage, const compute_squares& e) {
     on_update_stream(s, stage, "norm", [this, &s, stage, job = e.job] {
+      add_uses(*s.ops[stage], *s.unit(stage).layers, *job->gradients, job->across);
       gradient_squares(*s.ops[stage], *job->gradients, job->squares, job->tells);
       job->tells.settle();
       complete_update(s, stage, "squares", [job](optimizer_core& o) { return o.squared(*job); });
@@ -248,6 +258,7 @@ private:
     const weights_msg made{e.job->stretch, stage, e.job->group + 1, e.job->made};
     const auto& local = s.unit(stage).local;
     const auto work = [this, &s, stage, made, &local, job = e.job] {
+      add_uses(*s.ops[stage], *s.unit(stage).layers, *job->gradients, job->across);
       compute_update(*s.ops[stage], *s.parts, s.unit(stage), case_.plan.options, job->order, *job->gradients,
                      *job->owned, job->in_place, job->tells, job->made);
       job->tells.settle();
@@ -393,8 +404,6 @@ private:
     next_part(s);
   }
   void carry_out_one(site& s, const run_has_failed& e) { s.failure = e.cause; }
-  void carry_out_one(site&, const ask_parts&) {}
-  void carry_out_one(site&, const say&) {}
 
   // -- the trainer ------------------------------------------------------------------------
 
@@ -465,16 +474,8 @@ private:
   // The stages' copies from all ranks, as if of one.
   std::string hash() {
     std::map<int, stage_copy> copies;
-    outcome tells;
     for (auto& s : sites_)
-      for (auto& [stage, o] : s->optimizers) {
-        const auto& unit = s->unit(stage);
-        copies[stage].merge(
-            copy_learnt(*s->ops[stage], *s->parts, unit, *o->owned(), copy_of::everything, "", pool_, tells));
-        for (const int r : unit.local)
-          copies[stage].merge(copy_states(*s->ops[stage], unit, r, s->worker(stage, r).stage(stage).states(),
-                                          copy_of::everything, "", pool_, tells));
-      }
+      s->copy_into(copies, pool_);
     auto alone = build_in_one_process(case_);
     return hash_of_all(*alone, std::move(copies));
   }

@@ -2,6 +2,7 @@
 #include "tests/actors/scripted/scripted_site.hpp"
 
 #include "actors/stage/places.hpp"
+#include "actors/stage/stage_copies.hpp"
 #include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/reference/reference_backend.hpp"
 
@@ -39,8 +40,9 @@ void scripted_site::open_stage(const scripted_case& what, stage_unit& s) {
   ops[s.index] = make_reference_backend(*s.first_local().memory);
   auto reducer = is_split ? make_rank_reducer(s.local, s.layers->parameters().size(), *buckets[s.index])
                           : make_local_reducer(static_cast<int>(s.replicas.size()));
-  optimizers[s.index] = std::make_unique<optimizer_core>(optimizer_place{s.index, where.owner(s.index) == parts->rank},
-                                                         what.plan.options, std::move(s.owned), std::move(reducer));
+  optimizers[s.index] = std::make_unique<optimizer_core>(
+      optimizer_place{s.index, where.owner(s.index) == parts->rank, shared_tensors(*parts, s.index)}, what.plan.options,
+      std::move(s.owned), std::move(reducer));
 }
 
 void scripted_site::open_workers(const scripted_case& what) {
@@ -52,6 +54,17 @@ void scripted_site::open_workers(const scripted_case& what) {
       workers[{position, r}] = std::make_unique<worker_core>(
           place_of(*parts, {position, r}, what.plan.options, what.plan.dealing.source_credit()), std::move(states));
     }
+}
+
+void scripted_site::copy_into(std::map<int, stage_copy>& copies, memory_pool& pool) {
+  outcome tells;
+  for (auto& [stage, o] : optimizers) {
+    copies[stage].merge(
+        copy_learnt(*ops[stage], *parts, unit(stage), *o->owned(), copy_of::everything, "", pool, tells));
+    for (const int r : unit(stage).local)
+      copies[stage].merge(copy_states(*ops[stage], unit(stage), r, worker(stage, r).stage(stage).states(),
+                                      copy_of::everything, "", pool, tells));
+  }
 }
 
 void scripted_site::open_gate(std::int64_t stretch) {
@@ -97,6 +110,11 @@ reduced_msg scripted_site::sum_of(int stage, const std::map<int, reduce_bucket>&
     }
   }
   return m;
+}
+
+std::shared_ptr<microbatch_loader> training_loader_of(const scripted_case& what) {
+  return std::make_shared<microbatch_loader>(what.inputs.net, *what.inputs.train, training_batches(what.plan.options),
+                                             what.plan.plan->microbatches);
 }
 
 } // namespace penstock::testing

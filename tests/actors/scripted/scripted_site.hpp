@@ -29,6 +29,9 @@ struct scripted_site {
   /// Of what each rank brings, in replica order, as the transport sums.
   actors::reduced_msg sum_of(int stage, const std::map<int, actors::reduce_bucket>& bucket_of);
 
+  /// All that its stages have learnt.
+  void copy_into(std::map<int, actors::stage_copy>& copies, memory_pool& pool);
+
   std::unique_ptr<actors::pipeline> parts;
   std::map<int, std::unique_ptr<backend>> ops; ///< by stage: of the first replica here
   std::optional<actors::coordinator_core> coordinator;
@@ -53,5 +56,7 @@ private:
   void open_stage(const scripted_case& what, actors::stage_unit& s);
   void open_workers(const scripted_case& what);
 };
+
+std::shared_ptr<actors::microbatch_loader> training_loader_of(const scripted_case& what);
 
 } // namespace penstock::testing
