@@ -275,6 +275,13 @@ void describe(planner::profile& p, const pipeline& parts, const profile_options&
     out.fused_with_previous = stage.layers->is_absorbed(l);
     p.layers.push_back(std::move(out));
   }
+  p.tied.clear();
+  for (const auto& tie : net.ties()) {
+    std::set<int> layers;
+    for (const auto& use : tie.uses)
+      layers.insert(use.layer);
+    p.tied.emplace_back(layers.begin(), layers.end());
+  }
   for (std::size_t i = 0; i < stage.layers->parameters().size(); ++i)
     if (!stage.layers->is_repeat(i))
       p.layers[static_cast<std::size_t>(stage.layers->parameters()[i].layer)].weight_bytes +=

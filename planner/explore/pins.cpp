@@ -168,6 +168,17 @@ void keep_those_that_lag(pins& fixed) {
   if (fixed.schedules.empty()) refuse("update-lag: no schedule that may be tried has one, wanted pipedream among them");
 }
 
+/// Stages that update apart cannot share a tensor: schedules in which they do are left out, or, where no other may be
+/// tried, the layers that share one share a stage.
+void keep_ties(const profile& p, pins& fixed) {
+  if (p.tied.empty()) return;
+  const auto keeps = [](const std::string& name) { return name == "2bw" || is_synchronous(name); };
+  if (std::any_of(fixed.schedules.begin(), fixed.schedules.end(), keeps))
+    std::erase_if(fixed.schedules, [&](const std::string& name) { return !keeps(name); });
+  else
+    fixed.together.insert(fixed.together.end(), p.tied.begin(), p.tied.end());
+}
+
 void check_schedules(const cluster& c, const plan_request& request, const pins& fixed) {
   for (const auto& name : request.schedules) {
     check_schedule_name(name, c);
@@ -236,6 +247,7 @@ pins resolve_pins(const profile& p, const cluster& c, const plan_request& reques
   check_schedules(c, request, fixed);
   fixed.chosen_schedules = !request.schedules.empty();
   fixed.schedules = fixed.chosen_schedules ? request.schedules : schedules_that_apply(c, fixed, request);
+  keep_ties(p, fixed);
   keep_those_that_lag(fixed);
   return fixed;
 }

@@ -91,6 +91,15 @@ void check_layers(const profile& p) {
   }
 }
 
+void check_ties(const profile& p) {
+  for (const auto& group : p.tied) {
+    if (group.size() < 2) refuse("a group of tied layers has " + std::to_string(group.size()) + ", wanted at least 2");
+    for (std::size_t i = 0; i < group.size(); ++i)
+      if (group[i] < 0 || group[i] >= static_cast<int>(p.layers.size()) || (i > 0 && group[i] <= group[i - 1]))
+        refuse("a group of tied layers names layer " + std::to_string(group[i]) + ", wanted layers in their order");
+  }
+}
+
 std::string described(const measurement& m) {
   return "measurement of " + std::to_string(m.samples) + " samples on " + std::to_string(m.threads) +
          (m.threads == 1 ? " thread" : " threads");
@@ -174,6 +183,7 @@ void check_profile(const profile& p) {
   for (const auto& text : p.doubts)
     check_text(text, "a doubt of the profile");
   check_layers(p);
+  check_ties(p);
   if (p.measurements.empty()) refuse("the profile has no measurements");
   std::set<std::pair<std::int64_t, int>> seen;
   for (const auto& m : p.measurements) {

@@ -53,6 +53,7 @@ struct profile {
   std::int64_t least_samples = 1;             ///< of a micro-batch that the model can be trained on
   std::map<std::string, std::string> machine; ///< processor, instruction set, library, workers, ...: for the reader
   std::vector<profile_layer> layers;          ///< in topological order
+  std::vector<std::vector<int>> tied;         ///< layers that have a tensor in common, ascending
   std::vector<measurement> measurements;      ///< each (samples, threads) once; at least one
   std::vector<std::string> doubts;            ///< where it contradicts itself, though it was measured again
 };

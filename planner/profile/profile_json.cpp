@@ -123,9 +123,32 @@ measurement read_measurement(const json_value& in, const profile& p, const layer
   return m;
 }
 
+std::vector<int> read_tie(const json_value& group, const layer_index& index) {
+  std::vector<int> layers;
+  for (const auto& name : group.items()) {
+    const auto found = index.find(name.text());
+    if (found == index.end() || found->second < 0)
+      refuse(name,
+             "found " + planner::quoted(name.text()) + ", wanted a layer" + suggestion(name.text(), names_of(index)));
+    layers.push_back(found->second);
+  }
+  return layers;
+}
+
+std::string tie_text(const profile& p) {
+  std::string text;
+  for (const auto& group : p.tied) {
+    text += text.empty() ? "[" : ", [";
+    for (std::size_t i = 0; i < group.size(); ++i)
+      text += (i > 0 ? ", " : "") + json(p.layers[static_cast<std::size_t>(group[i])].name).dump();
+    text += "]";
+  }
+  return text;
+}
+
 profile read(const json_value& in) {
   in.allow({"format", "version", "model", "model_options", "input_bytes_per_sample", "least_samples", "machine",
-            "doubts", "layers", "measurements"});
+            "doubts", "layers", "tied", "measurements"});
   if (in.at("format").text() != format_name) in.at("format").refuse("'" + std::string(format_name) + "'");
   in.at("version").whole(format_version, format_version);
   profile p;
@@ -140,6 +163,9 @@ profile read(const json_value& in) {
     for (const auto& text : doubts->items())
       p.doubts.push_back(text.text());
   const auto index = read_layers(in.at("layers"), p);
+  if (const auto tied = in.find("tied"))
+    for (const auto& group : tied->items())
+      p.tied.push_back(read_tie(group, index));
   for (const auto& m : in.at("measurements").items())
     p.measurements.push_back(read_measurement(m, p, index));
   return p;
@@ -210,7 +236,9 @@ std::string to_json(const profile& p) {
   out += "\n  \"layers\": [";
   for (std::size_t i = 0; i < p.layers.size(); ++i)
     out += (i > 0 ? ",\n    " : "\n    ") + layer_line(p, p.layers[i]);
-  out += "\n  ],\n  \"measurements\": [";
+  out += "\n  ]";
+  if (!p.tied.empty()) out += ",\n  \"tied\": [" + tie_text(p) + "]";
+  out += ",\n  \"measurements\": [";
   for (std::size_t k = 0; k < p.measurements.size(); ++k) {
     const auto& m = p.measurements[k];
     out += std::string(k > 0 ? ",\n    " : "\n    ") + "{\"samples\": " + std::to_string(m.samples) +

@@ -32,6 +32,17 @@ TEST(Explore, BalancesTwoStages) {
   EXPECT_NEAR(best.predicted->speedup_over_one_device, 2, 1e-6);
 }
 
+TEST(Explore, LayersThatShareATensorAreNotPartedWhereStagesUpdateApart) {
+  auto p = chain_of({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 4}}, 8);
+  p.tied = {{0, 3}};
+  const auto apart = make_plan(p, flat_cluster(2, 1e12), {.schedules = {"pipedream"}, .stages = 2});
+  EXPECT_EQ(describe_stages(apart), "a..d x1 | e x1");
+  const auto free = make_plan(p, flat_cluster(2, 1e12), {});
+  EXPECT_TRUE(free.schedule == "2bw" || free.schedule == "1f1b" ||
+              resolve_schedule({.name = free.schedule}).synchronous)
+      << free.schedule;
+}
+
 TEST(Explore, ReplicatesConvolutionsAndNotTheirClassifier) {
   const auto best = make_plan(vgg_like(), flat_cluster(4, 1e9), {});
   EXPECT_EQ(best.stages.back().replicas, 1);

@@ -64,6 +64,17 @@ TEST(ProfileJson, ReadsBackExactly) {
   EXPECT_EQ(to_json(back), text);
 }
 
+TEST(ProfileJson, LayersThatShareATensorAreNamed) {
+  auto p = example_profile();
+  ASSERT_GT(p.layers.size(), 2U);
+  p.tied = {{0, 2}};
+  EXPECT_EQ(profile_from_json(to_json(p), "p").tied, p.tied);
+  p.tied = {{2, 0}};
+  EXPECT_THROW(to_json(p), std::invalid_argument);
+  p.tied = {{1}};
+  EXPECT_THROW(to_json(p), std::invalid_argument);
+}
+
 TEST(ProfileJson, RandomNumbersReadBackExactly) {
   std::mt19937_64 random(3);
   std::uniform_real_distribution<double> exponent(-12, 5);
