@@ -3,6 +3,9 @@
 
 #include "actors/made_up_data.hpp"
 #include "apps/data/formats.hpp"
+#include "apps/data/labelled_text.hpp"
+#include "apps/data/squad_text.hpp"
+#include "apps/text/open_tokenizer.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 
@@ -81,8 +84,41 @@ data_pair open_made_up(const data_options& options) {
           {}};
 }
 
+std::shared_ptr<const tokenizer> tokenizer_of(const data_options& options) {
+  if (options.text.tokenizer.empty())
+    throw usage_error("data " + in_quotes(options.spec) + ": text needs a tokenizer: wanted --tokenizer FILE");
+  return open_tokenizer(options.text.tokenizer);
+}
+
+// No longer than the model can take, where it says.
+std::int64_t most_tokens_of(const data_options& options, std::int64_t usual) {
+  if (options.text.most_tokens > 0) return options.text.most_tokens;
+  for (const auto& e : options.net->extents())
+    if (e.most > 0) usual = std::min(usual, e.most);
+  return usual;
+}
+
+data_pair open_labelled(const std::string& where, const data_options& options) {
+  auto pair = open_labelled_text(where, {.tokens = tokenizer_of(options),
+                                         .most_tokens = most_tokens_of(options, 128),
+                                         .classes = options.classes,
+                                         .lengths = {.batch_tokens = options.text.batch_tokens}});
+  return {std::move(pair.train), std::move(pair.test), {}};
+}
+
+data_pair open_questions(const std::string& where, const data_options& options) {
+  auto pair = open_squad(where, {.tokens = tokenizer_of(options),
+                                 .windows = {.most_tokens = most_tokens_of(options, 384)},
+                                 .lengths = {.batch_tokens = options.text.batch_tokens}});
+  return {std::move(pair.train), std::move(pair.test), {}};
+}
+
 const std::vector<sequence_kind>& sequence_kinds() {
   static const std::vector<sequence_kind> kinds{
+      {"labelled-text", "DIR or TRAIN.tsv,TEST.tsv",
+       [](const auto& a, const data_options& o) { return open_labelled(a, o); }},
+      {"squad", "DIR or TRAIN.json,DEV.json",
+       [](const auto& a, const data_options& o) { return open_questions(a, o); }},
       {"synthetic", "", [](const auto&, const data_options& o) { return open_made_up(o); }},
   };
   return kinds;

@@ -143,4 +143,9 @@ labelled_text_pair open_labelled_text(const std::string& where, const labelled_t
   return pair;
 }
 
+std::int64_t labels_in(const std::string& where) {
+  const auto columns = read_columns(two_parts_of(where, "train.tsv", {"test.tsv", "valid.tsv", "dev.tsv"}).train);
+  return static_cast<std::int64_t>(labels_of(columns[label_column(columns)]).size());
+}
+
 } // namespace penstock::apps

@@ -30,4 +30,7 @@ struct labelled_text_pair {
 /// does not have; usage_error for more labels than classes and a limit that leaves no room for text.
 labelled_text_pair open_labelled_text(const std::string& where, const labelled_text_options& options);
 
+/// Classes that are there, without tokenizing. Throws likewise.
+std::int64_t labels_in(const std::string& where);
+
 } // namespace penstock::apps

@@ -1,6 +1,7 @@
 // Looks at a data set for what the network must be like.
 #include "apps/runner/data_facts.hpp"
 
+#include "apps/data/labelled_text.hpp"
 #include "apps/text/open_tokenizer.hpp"
 #include "kernels/check.hpp"
 #include "kernels/safetensors.hpp"
@@ -42,6 +43,7 @@ data_facts facts_of_data(const std::string& spec) {
   const auto kind = spec.substr(0, colon);
   const auto argument = spec.substr(std::min(colon + 1, spec.size()));
   if (argument.empty()) return {};
+  if (kind == "labelled-text") return {.classes = labels_in(argument)};
   if (kind == "imagefolder") return {.classes = class_folders(argument)};
   if (kind == "tensors") return tensor_facts(argument);
   return {};

@@ -40,8 +40,11 @@ std::string size_help(std::string_view model) {
 
 void declare_data(command_line& line, app_options& o) {
   line.group("Data and model");
+  const auto* entry = known_model(o.model);
   line.text("--data", o.data, "SPEC",
-            "fashion-mnist:DIR, idx:DIR, cifar10:DIR, imagefolder:DIR, tensors:FILE.safetensors or synthetic");
+            entry == nullptr || entry->takes_images
+                ? "fashion-mnist:DIR, idx:DIR, cifar10:DIR, imagefolder:DIR, tensors:FILE.safetensors or synthetic"
+                : "labelled-text:DIR, squad:DIR or synthetic");
   declare_model_options(line, o);
   line.off("--no-augment", o.augment, "No random crop and flip");
   line.choice("--broken-images", o.broken_images, {"refuse", "skip"},
