@@ -199,7 +199,8 @@ void training_run::load() {
   } else if (!o.weights.empty()) {
     doing("reading a weights file", run_part::nothing_to_lose);
     weights_contents given;
-    if (is_first()) given = read_weights(inputs_.net, {o.weights, o.weights_prefix, o.allow_partial}, pool);
+    if (is_first())
+      given = read_weights(inputs_.net, {o.weights, o.weights_prefix, o.allow_partial, inputs_.adapt_weights}, pool);
     if (!given.note.empty()) observer_.on_note(given.note);
     load_partial(now_->built(), spread_snapshots({std::move(given.whole)}, now_->built(), transfers_.get(), pool));
   }

@@ -10,6 +10,7 @@
 #include "kernels/model.hpp"
 #include "kernels/model_metrics.hpp"
 #include "kernels/safetensors.hpp"
+#include "kernels/weights_adapter.hpp"
 #include "planner/plan/execution_plan.hpp"
 
 #include <functional>
@@ -114,6 +115,7 @@ struct run_inputs {
   checkpoint_lock* lock = nullptr;    ///< of the checkpoint folder; null: the run takes it itself
   const job* ranks = nullptr;         ///< the other processes of the run; null: there are none
   std::vector<plan_change> changes{}; ///< of the plan, by ascending step; those of steps that are done are left out
+  weights_adapter adapt_weights{};    ///< of --weights, to the model's names; may be empty
   int first_replicas = 0;             ///< R_0 of the run's first plan, in the rate factor; 0: the plan's own
 };
 

@@ -51,14 +51,15 @@ tensor as_f32(const tensor& t, memory_pool& pool) {
 // Takes what fits out of the file's tensors, by the model's names, and looks it through.
 class matcher {
 public:
-  matcher(const std::filesystem::path& file, safetensors_contents& contents, memory_pool& pool)
-      : file_(file), contents_(contents), pool_(pool) {
+  matcher(const std::filesystem::path& file, safetensors_contents& contents, const std::set<std::string>& drawn,
+          memory_pool& pool)
+      : file_(file), contents_(contents), drawn_(drawn), pool_(pool) {
     for (const auto& [name, t] : contents.tensors)
       left_.insert(name);
   }
   /// "none" when it is missing or does not fit.
   tensor parameter(const segment_parameter& p) {
-    auto t = take(p.name, dtype::f32, p.spec.dims, false);
+    auto t = take(p.name, dtype::f32, p.spec.dims, drawn_.contains(p.name));
     require_finite(t, where(p.name));
     if (t) ++found_.parameters_loaded;
     return t;
@@ -102,6 +103,7 @@ private:
 
   const std::filesystem::path& file_;
   safetensors_contents& contents_;
+  const std::set<std::string>& drawn_;
   memory_pool& pool_;
   std::set<std::string> left_;
   mismatches found_;
@@ -153,7 +155,9 @@ weights_contents read_weights(std::shared_ptr<const model> net, const weights_so
   const auto& file = from.file;
   auto contents = read_safetensors(file, pool);
   strip_prefix(contents, from.prefix, file);
-  matcher match(file, contents, pool);
+  adapted_weights adapted;
+  if (from.adapt) adapted = from.adapt(*net, contents);
+  matcher match(file, contents, adapted.drawn, pool);
   const int layers = static_cast<int>(net->layers().size());
   const segment whole(net, 0, layers);
   weights_contents result;
@@ -164,10 +168,11 @@ weights_contents read_weights(std::shared_ptr<const model> net, const weights_so
   for (const auto& state : whole.states())
     if (auto t = match.state(state)) result.whole.tensors["state/0/" + state.name] = std::move(t);
   const auto found = match.finish();
+  const auto in_file = "[weights] " + file.string();
+  if (!adapted.note.empty()) result.note = in_file + ": " + adapted.note;
   if (!found.any()) return result;
   const auto hint = prefix_hint(found.missing, found.unexpected);
   const auto mismatch = (hint.empty() ? "" : hint + "; ") + text_of(found);
-  const auto in_file = "[weights] " + file.string();
   if (!from.allow_partial)
     throw usage_error(in_file + " does not fit " + net->name() + ": " + mismatch +
                       (hint.empty() ? " (--allow-partial loads what fits)" : ""));
@@ -175,7 +180,7 @@ weights_contents read_weights(std::shared_ptr<const model> net, const weights_so
     throw usage_error(in_file + ": no parameter of " + net->name() +
                       " is in it, so --allow-partial has nothing to load: " + mismatch);
   result.note = in_file + ": loaded " + std::to_string(found.loaded) + " of " + std::to_string(found.wanted) +
-                " tensors of " + net->name() + "; " + mismatch;
+                " tensors of " + net->name() + "; " + mismatch + (adapted.note.empty() ? "" : "; " + adapted.note);
   return result;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/ranks/stage_snapshot.hpp"
+#include "kernels/weights_adapter.hpp"
 
 namespace penstock::actors {
 
@@ -9,11 +10,12 @@ struct weights_source {
   std::filesystem::path file;
   std::string prefix{};       ///< taken off the names that begin with it: "module."
   bool allow_partial = false; ///< load what fits
+  weights_adapter adapt{};    ///< of other spellings, after the prefix is off; may be empty
 };
 
 struct weights_contents {
   stage_snapshot whole; ///< the model as one stage; what is missing stays as it was initialised
-  std::string note;     ///< what does not fit, where that is allowed
+  std::string note;     ///< what does not fit, where that is allowed; what is drawn anew
 };
 
 /// Reads a file of parameters and BatchNorm statistics. Missing, unexpected and mis-shaped names are listed apart in

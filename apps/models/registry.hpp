@@ -1,7 +1,7 @@
 // The models that come with Penstock, and those that plug-ins add, by name.
 #pragma once
 
-#include "kernels/model.hpp"
+#include "kernels/weights_adapter.hpp"
 
 #include <functional>
 #include <map>
@@ -41,6 +41,7 @@ struct model_entry {
   std::function<model(const model_options&)> build;
   bool takes_images = true; ///< false: sequences, to which image sizes and channels do not apply
   std::vector<own_option> options{};
+  weights_adapter adapt_weights{}; ///< of --weights; may be empty
 };
 
 const std::vector<model_entry>& built_in_models();

@@ -259,6 +259,7 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   run.inputs.model_options = std::move(description);
   if (job != nullptr) run.inputs.ranks = &job->ranks();
   run.inputs.net = std::move(net);
+  run.inputs.adapt_weights = find_model(o.model).adapt_weights;
   take_data(o, run);
   run.inputs.record = {
       {"--no-augment", o.augment ? "no" : "yes"},

@@ -24,7 +24,18 @@ std::vector<transformer> transformers() {
   vit.dropout = 0.1;
   auto of_hf = vit;
   of_hf.own["names"] = "hf";
-  return {{"VisionTransformer", "vit_b_16", vit}, {"VisionTransformerOfHuggingFace", "vit_b_16", of_hf}};
+  std::vector<transformer> all{{"VisionTransformer", "vit_b_16", vit},
+                               {"VisionTransformerOfHuggingFace", "vit_b_16", of_hf}};
+  for (const auto& [name, head] :
+       {std::pair("BertClassification", "classification"), {"BertSpan", "span"}, {"BertPretraining", "pretraining"}}) {
+    apps::model_options bert;
+    bert.width = 0.01;
+    bert.vocabulary = 50;
+    bert.length = 10;
+    bert.own["head"] = head;
+    all.push_back({name, "bert", bert});
+  }
+  return all;
 }
 
 struct setting {

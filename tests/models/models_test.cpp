@@ -62,6 +62,7 @@ std::vector<std::string> crossing(const model& network, int cut) {
 
 TEST(ModelSizes, SmallestImagePassesAndOneLessIsRefused) {
   for (const auto& entry : built_in_models()) {
+    if (!entry.takes_images) continue;
     const auto network = entry.build(image(entry.minimum_image_size));
     EXPECT_EQ(network.value(network.output()).spec.dims, (shape{1, 10})) << entry.name;
     const auto text = refusal(entry.name.c_str(), image(entry.minimum_image_size - 1));
@@ -84,6 +85,7 @@ TEST(ModelSizes, RefusalNamesTheLayerThatCannotTakeTheImage) {
 
 TEST(ModelSizes, OddAndLargeImagesPass) {
   for (const auto& entry : built_in_models()) {
+    if (!entry.takes_images) continue;
     for (std::int64_t size : {65, 97, 150}) {
       if (entry.name == "vit_b_16") size -= size % 16; // whole patches
       EXPECT_EQ(entry.build(image(std::max(size, entry.minimum_image_size))).classes(), 10) << entry.name;
@@ -120,6 +122,7 @@ TEST(ModelWidth, SizesAreMultiplesOfEightAndAtLeastEight) {
   options.width = 0.3;
   options.classes = 7;
   for (const auto& entry : built_in_models()) {
+    if (!entry.takes_images) continue;
     const auto network = entry.build(options);
     for (const auto& [name, dims] : parameter_shapes(network)) {
       if (dims[0] == 7 || dims.size() == 3) continue; // the head; a token and positions
