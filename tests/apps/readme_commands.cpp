@@ -20,6 +20,7 @@ const std::vector<readme_command>& readme_commands() {
   static const std::string plans = "Plans";
   static const std::string replans = "Change the plan while it trains";
   static const std::string several = "Several processes, several hosts";
+  static const std::string data = "Data";
   static const std::string traces = "The trace tool";
   static const std::string proof = "How it is proved";
   static const std::string benchmarks = "Benchmarks";
@@ -109,6 +110,19 @@ const std::vector<readme_command>& readme_commands() {
        small_vgg + " --image-size 32 --steps 2",
        "done: 2 steps in "},
       {several, "penstock trace merge", {{"merge", "merge part.rank0 part.rank1 -o merged.pftrace"}}, "", "of 2 ranks"},
+      {data, "tools/get_data --list", {}, "", "glosses"},
+      {.section = data, .text = "tools/get_data glosses data/glosses", .why_not = "it downloads a Debian package"},
+      {data,
+       "build/bin/penstock tokenizer train --kind wordpiece --vocab 8000 -o vocab.txt data/glosses/train.tsv",
+       {{"--vocab 8000", "--vocab 120"}},
+       "",
+       ""},
+      {data,
+       "build/bin/bert --data labelled-text:data/glosses --tokenizer vocab.txt --width 0.25 --stages 2 --optimizer "
+       "adamw --lr 3e-4 --steps 200",
+       {},
+       "--steps 3 --batch 8 --eval-every -1",
+       "done: 3 steps in "},
       {traces, "penstock trace summary FILE", {{"FILE", "run.pftrace"}}, "", "bubble"},
       {traces, "penstock trace timeline FILE", {{"FILE", "run.pftrace"}}, "", "stage 1"},
       {traces, "penstock trace lifeline FILE 17", {{"FILE", "run.pftrace"}}, "", "17"},
@@ -169,6 +183,10 @@ std::vector<std::string> prelude_of(const std::string& section) {
       "--eval-every -1 --batch 8 --trace part --metrics m.jsonl & p=$!; [ $PENSTOCK_RANK = 0 ] || "
       "{ until [ $(wc -l < m.jsonl 2>/dev/null || echo 0) -gt 20 ]; do sleep 0.05; done; kill -9 $p; }; "
       "wait $p' || true";
+  if (section == "Data")
+    return {
+        "mkdir -p data/glosses && for i in $(seq 60); do printf 'noun\\ta thing of the kind %s\\nverb\\tto make or "
+        "do it %s times\\n' $i $i; done > data/glosses/train.tsv && cp data/glosses/train.tsv data/glosses/test.tsv"};
   if (section == "The trace tool") return {lenet + "run.pftrace", lenet + "other.pftrace", parts};
   if (section == "Several processes, several hosts") return {parts};
   if (section == "Change the plan while it trains")

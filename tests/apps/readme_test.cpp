@@ -59,6 +59,7 @@ public:
     fs::create_directory(folder_ / "tools");
     fs::copy_file(SOURCES "/tools/quickstart", folder_ / "tools/quickstart");
     fs::create_directory(folder_ / "stubs");
+    fs::create_symlink(SOURCES "/tools/get_data", folder_ / "tools/get_data");
     write_program(folder_ / "tools/install-packages", "exit 0\n");
     write_program(folder_ / "stubs/cmake", "exit 0\n");
     write_program(folder_ / "stubs/ninja", "printf '%s\\n' \"$@\" > '" + asked_to_build().string() + "'\n");
