@@ -194,11 +194,12 @@ model build_bert(const model_options& options) {
 model_entry bert_entry() {
   model_entry entry{.name = "bert", .summary = "BERT, base or large, with one of its heads", .build = build_bert};
   entry.takes_images = false;
-  entry.options = {
-      {"size", "NAME", "base or large [base]"},
-      {"hf-config", "FILE", "Any geometry: a Hugging Face config.json"},
-      {"head", "NAME", "classification, span, pretraining (masked words and next sentence) or embed [classification]"},
-      {"gelu", "FORM", "erf, Hugging Face's, or tanh, Google's [erf, or what --hf-config says]"}};
+  entry.options = {{"size", "NAME", "base or large [base]"},
+                   {"hf-config", "FILE", "Any geometry: a Hugging Face config.json"},
+                   {"head", "NAME",
+                    "classification, span, pretraining (masked words and next sentence) or embed, for bert --embed "
+                    "[classification]"},
+                   {"gelu", "FORM", "erf, Hugging Face's, or tanh, Google's [erf, or what --hf-config says]"}};
   entry.adapt_weights = adapt_bert_weights;
   return entry;
 }

@@ -1,0 +1,119 @@
+// BERT as a person runs it: weights of other spellings into stages, and lines that become vectors.
+#include "kernels/safetensors.hpp"
+#include "tests/apps/programs.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <sstream>
+
+namespace penstock::test {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::write_file;
+
+class BertApp : public testing::Test {
+protected:
+  void SetUp() override {
+    write_file(folder_ / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\n##b\n##c\nd\n");
+    write_file(folder_ / "config.json",
+               R"({"vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2,
+                   "intermediate_size": 12, "max_position_embeddings": 10})");
+  }
+
+  process_result bert(const std::vector<std::string>& arguments, const std::string& lines = "") {
+    write_file(folder_ / "lines.txt", lines);
+    std::string command;
+    for (const auto& word : program("bert", arguments))
+      command += "'" + word + "' ";
+    return run_process({"/bin/sh", "-c", command + "< lines.txt"}, patience,
+                       {.folder = folder_.path(), .variables = {}});
+  }
+  process_result embed(const std::string& lines, std::vector<std::string> more = {}) {
+    std::vector<std::string> all{"--embed",     "--tokenizer", "vocab.txt",         "--hf-config",
+                                 "config.json", "--weights",   "minilm.safetensors"};
+    all.insert(all.end(), more.begin(), more.end());
+    return bert(all, lines);
+  }
+
+  // Of the form of MiniLM's: no "bert.", position ids, a pooler, no head.
+  void make_weights() {
+    const auto run = bert({"--hf-config", "config.json", "--length", "6", "--synthetic-samples", "8", "--batch", "4",
+                           "--steps", "2", "--save-weights", "trained.safetensors"});
+    ASSERT_EQ(run.exit_code, 0) << run.errors;
+    memory_pool pool;
+    named_tensors tensors;
+    for (const auto& [name, value] : read_safetensors(folder_ / "trained.safetensors", pool).tensors)
+      if (name.starts_with("bert.")) tensors.emplace(name.substr(5), value);
+    auto ids = tensor::allocate(pool, dtype::i64, {1, 10}, memory_use::scratch);
+    std::fill_n(ids.data<std::int64_t>(), 10, 0);
+    tensors.emplace("embeddings.position_ids", ids);
+    write_safetensors(folder_ / "minilm.safetensors", tensors);
+  }
+
+  testing_support::temporary_folder folder_;
+};
+
+std::vector<std::vector<double>> vectors_of(const std::string& output) {
+  std::vector<std::vector<double>> all;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);)
+    all.push_back(nlohmann::json::parse(line).get<std::vector<double>>());
+  return all;
+}
+
+TEST_F(BertApp, AFileOfMiniLMsFormLoadsIntoStages) {
+  make_weights();
+  const auto run = bert({"--hf-config", "config.json", "--length", "6", "--synthetic-samples", "8", "--batch", "4",
+                         "--steps", "1", "--stages", "3", "--weights", "minilm.safetensors"});
+  EXPECT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.output, HasSubstr("drawn anew (2): classifier.bias, classifier.weight"));
+}
+
+TEST_F(BertApp, EveryLineBecomesAVectorOfLengthOneWhateverTheStages) {
+  make_weights();
+  const std::string lines = "a b c\n\nabc\nd d d d d d d\nb\n";
+  const auto one = embed(lines), three = embed(lines, {"--stages", "3", "--batch", "2"});
+  ASSERT_EQ(one.exit_code, 0) << one.errors;
+  ASSERT_EQ(three.exit_code, 0) << three.errors;
+  const auto found = vectors_of(one.output), other = vectors_of(three.output);
+  ASSERT_EQ(found.size(), 5U);
+  ASSERT_EQ(other.size(), 5U);
+  for (std::size_t i = 0; i < 5; ++i) {
+    ASSERT_EQ(found[i].size(), 8U);
+    double squares = 0;
+    for (std::size_t k = 0; k < 8; ++k) {
+      squares += found[i][k] * found[i][k];
+      EXPECT_NEAR(found[i][k], other[i][k], 1e-6) << "line " << i; // other neighbours, other padding
+    }
+    EXPECT_NEAR(squares, 1, 1e-6);
+  }
+  EXPECT_NE(found[0], found[4]);
+}
+
+TEST_F(BertApp, LongLinesAreCutAndCounted) {
+  make_weights();
+  const auto run = embed("a b c d a b c d d d d\na b c d a b c d\n");
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  const auto found = vectors_of(run.output);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0], found[1]);
+  EXPECT_THAT(run.errors, HasSubstr("1 line had more than 10 tokens and was cut"));
+}
+
+TEST_F(BertApp, BadInputIsRefusedInOneLine) {
+  make_weights();
+  const auto text = embed("a\nb \xff\n");
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_THAT(text.errors, HasSubstr("line 2"));
+  EXPECT_EQ(embed("").output, "");
+  EXPECT_EQ(bert({"--embed", "--weights", "w"}).exit_code, 2);
+  EXPECT_EQ(embed("a\n", {"--stages", "900"}).exit_code, 2);
+  EXPECT_EQ(embed("a\n", {"--max-length", "11"}).exit_code, 2);
+}
+
+} // namespace
+} // namespace penstock::test
