@@ -13,6 +13,7 @@
 #include "kernels/cpu/onednn_loss.hpp"
 #include "kernels/cpu/onednn_normalisation.hpp"
 #include "kernels/cpu/onednn_optimizer.hpp"
+#include "kernels/cpu/onednn_recurrent.hpp"
 #include "kernels/cpu/vector_loop.hpp"
 #include "kernels/little_memory.hpp"
 
@@ -31,6 +32,7 @@ onednn_backend::onednn_backend(penstock::device& owner) : host_backend(owner), c
   offer<loss_ops>(std::make_shared<onednn_loss>(context_));
   offer<normalisation_ops>(std::make_shared<onednn_normalisation>(context_));
   offer<optimizer_ops>(std::make_shared<onednn_optimizer>());
+  offer<recurrent_ops>(std::make_shared<onednn_recurrent>(context_));
 }
 
 tensor onednn_backend::reorder(const tensor& x, format_ptr format, memory_use use) {

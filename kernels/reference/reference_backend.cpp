@@ -12,6 +12,7 @@
 #include "kernels/reference/reference_loss.hpp"
 #include "kernels/reference/reference_normalisation.hpp"
 #include "kernels/reference/reference_optimizer.hpp"
+#include "kernels/reference/reference_recurrent.hpp"
 
 #include <algorithm>
 
@@ -28,6 +29,7 @@ reference_backend::reference_backend(penstock::device& device) : host_backend(de
   offer<loss_ops>(std::make_shared<reference_loss>(*this));
   offer<normalisation_ops>(std::make_shared<reference_normalisation>(*this));
   offer<optimizer_ops>(std::make_shared<reference_optimizer>());
+  offer<recurrent_ops>(std::make_shared<reference_recurrent>(*this));
 }
 
 std::unique_ptr<backend> make_reference_backend(device& device) {

@@ -48,6 +48,7 @@ delayed_backend::delayed_backend(penstock::device& owner, delayed_memory& memory
   offer(delayed_loss(*this));
   offer(delayed_normalisation(*this));
   offer(delayed_optimizer(*this));
+  offer(delayed_recurrent(*this));
 }
 
 delayed_backend::~delayed_backend() = default;

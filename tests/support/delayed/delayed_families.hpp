@@ -11,6 +11,7 @@
 #include "kernels/ops/loss_ops.hpp"
 #include "kernels/ops/normalisation_ops.hpp"
 #include "kernels/ops/optimizer_ops.hpp"
+#include "kernels/ops/recurrent_ops.hpp"
 #include "tests/support/delayed/delayed_backend.hpp"
 
 namespace penstock::testing {
@@ -25,5 +26,6 @@ std::shared_ptr<linear_ops> delayed_linear(delayed_backend& device);
 std::shared_ptr<loss_ops> delayed_loss(delayed_backend& device);
 std::shared_ptr<normalisation_ops> delayed_normalisation(delayed_backend& device);
 std::shared_ptr<optimizer_ops> delayed_optimizer(delayed_backend& device);
+std::shared_ptr<recurrent_ops> delayed_recurrent(delayed_backend& device);
 
 } // namespace penstock::testing
