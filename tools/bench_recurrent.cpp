@@ -1,4 +1,5 @@
-// Times one recurrent layer's forward and backward, and what it keeps in between; bench_recurrent.py puts PyTorch beside.
+// Times one recurrent layer's forward and backward, and what it keeps in between; bench_recurrent.py puts PyTorch
+// beside.
 //
 //   bench_recurrent THREADS ROUNDS LAYER ROWS STEPS FEATURES HIDDEN
 //
@@ -61,8 +62,8 @@ void time_rounds(backend& ops, const subject& timed, int rounds) {
   std::vector<tensor> weights;
   std::size_t number = 0;
   for (const auto& p : timed.op->parameters(specs))
-    weights.push_back(ops.reorder(values(ops, p.dims, 0.03F), timed.op->parameter_format(ops, number++, specs),
-                                  memory_use::weights));
+    weights.push_back(
+        ops.reorder(values(ops, p.dims, 0.03F), timed.op->parameter_format(ops, number++, specs), memory_use::weights));
   const tensor dy = values(ops, timed.op->infer(specs)[0].dims, 1);
   run_context context{.ops = ops};
   for (int round = 0; round < rounds; ++round) {

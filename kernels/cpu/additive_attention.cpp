@@ -221,10 +221,8 @@ void for_each_row(const attention_call& call, const Body& body) {
 attention_result onednn_recurrent::additive_attention(const attention_inputs& inputs) {
   const attention_call call(inputs);
   attention_result result;
-  result.context =
-      context_.allocate(dtype::f32, {call.rows, call.queries, call.depth}, memory_use::activations);
-  result.probabilities =
-      context_.allocate(dtype::f32, {call.rows, call.queries, call.keys}, memory_use::activations);
+  result.context = context_.allocate(dtype::f32, {call.rows, call.queries, call.depth}, memory_use::activations);
+  result.probabilities = context_.allocate(dtype::f32, {call.rows, call.queries, call.keys}, memory_use::activations);
   const tensor scores = scratch(omp_get_max_threads() * call.padded_keys());
   float *each = scores.data<float>(), *p = result.probabilities.data<float>(), *y = result.context.data<float>();
   for_each_row(call, [&](std::int64_t row, int member) {
@@ -236,8 +234,7 @@ attention_result onednn_recurrent::additive_attention(const attention_inputs& in
 }
 
 attention_gradients onednn_recurrent::additive_attention_backward(const attention_inputs& inputs,
-                                                                  const tensor& probabilities,
-                                                                  const tensor& dcontext) {
+                                                                  const tensor& probabilities, const tensor& dcontext) {
   const attention_call call(inputs);
   const auto like = [&](const tensor& x) { return context_.allocate(dtype::f32, x.dims(), memory_use::gradients); };
   attention_gradients result{like(inputs.query),  like(inputs.key),    like(inputs.value),

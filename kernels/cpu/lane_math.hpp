@@ -37,8 +37,9 @@ PENSTOCK_INLINED void exponential_of(const typename lanes_of<Lanes>::vec& x, exp
   const vec shifted = x * 0x1.715476p0F + rounding;
   const vec n = shifted - rounding;
   const vec r = (x - n * 0x1.62e4p-1F) - n * 0x1.7f7d1cp-20F; // ln 2 in two parts, the first exact times n
-  e.rest = r + r * r *
-                   (1.0F / 2 + r * (1.0F / 6 + r * (1.0F / 24 + r * (1.0F / 120 + r * (1.0F / 720 + r * (1.0F / 5040))))));
+  e.rest =
+      r +
+      r * r * (1.0F / 2 + r * (1.0F / 6 + r * (1.0F / 24 + r * (1.0F / 120 + r * (1.0F / 720 + r * (1.0F / 5040))))));
   e.power = (vec)((((ints)shifted) << 23) + 0x3F800000);
 }
 
@@ -112,12 +113,6 @@ void call_with_lanes(vector_width width, const Body& body) {
   static_cast<void>(width);
 #endif
   detail::call_baseline(body);
-}
-
-/// Floats in a register of this machine.
-inline int widest_lanes() {
-  const vector_width width = widest_vectors();
-  return width == vector_width::avx512 ? 16 : width == vector_width::avx2 ? 8 : 4;
 }
 
 } // namespace penstock

@@ -1,6 +1,6 @@
-// The LSTM backward: the steps from the last to the first, panel by panel of the state, then the products over all steps
-// at once. What a panel's step needs of the one after it is a product with all of that one's gates, so the team meets
-// once a step.
+// The LSTM backward: the steps from the last to the first, panel by panel of the state, then the products over all
+// steps at once. What a panel's step needs of the one after it is a product with all of that one's gates, so the team
+// meets once a step.
 #include "kernels/cpu/lstm_call.hpp"
 #include "kernels/cpu/onednn_recurrent.hpp"
 
@@ -87,7 +87,7 @@ struct input_pass {
                                      state_row(), carried_rows.data()};
         recurrent.compute(call.tiles, share(call.rows, 0, 1), mine);
       }
-      call_with_lanes(widest_vectors(), [&]<int Lanes>() PENSTOCK_VECTORIZED {
+      call_with_lanes(call.width, [&]<int Lanes>() PENSTOCK_VECTORIZED {
         for (std::int64_t p = 4 * mine.begin; p < std::min(4 * mine.end, call.panels); ++p)
           step_of<Lanes>(step, p);
       });

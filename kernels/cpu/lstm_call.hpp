@@ -13,17 +13,18 @@ namespace penstock {
 
 using row_pointers = std::vector<const float*>;
 
-/// Gates lie as (T, B, G) by the steps of the walk, G being the panels of the widest tiles: in each panel the four gates
-/// i, f, g, o of `lanes` units, one vector each, so that a tile ends with all that a unit's cell needs. Cells lie as (T,
-/// B, C) with as many units. The units beyond the last are padding.
+/// Gates lie as (T, B, G) by the steps of the walk, G being the panels of the widest tiles: in each panel the four
+/// gates i, f, g, o of `lanes` units, one vector each, so that a tile ends with all that a unit's cell needs. Cells lie
+/// as (T, B, C) with as many units. The units beyond the last are padding.
 struct lstm_call {
-  const tile_set& tiles = widest_tiles();
+  vector_width width = widest_vectors();
+  const tile_set& tiles = tiles_of(width);
   lstm_walk walk;
   const lstm_inputs& inputs;
   std::int64_t rows, steps, features, hidden;
-  std::int64_t panels;    ///< of gates
-  std::int64_t gate_row;  ///< G
-  std::int64_t cell_row;  ///< C
+  std::int64_t panels;      ///< of gates
+  std::int64_t gate_row;    ///< G
+  std::int64_t cell_row;    ///< C
   std::vector<float> zeros; ///< a row for whatever has none
   std::array<std::int64_t, 4> blocks;
 

@@ -21,9 +21,7 @@ struct forward_pass {
   float* scaled;            // (B, H) for each member, where the state may continue in part
   bool keeps;
 
-  float* cells_of(std::int64_t step) const {
-    return cells + (keeps ? step : step % 2) * call.rows * call.cell_row;
-  }
+  float* cells_of(std::int64_t step) const { return cells + (keeps ? step : step % 2) * call.rows * call.cell_row; }
 
   void pack(share mine) const {
     const std::int64_t width = call.tiles.width();
@@ -80,12 +78,11 @@ struct forward_pass {
         for (std::int64_t b = 0; b < call.rows; ++b)
           before[static_cast<std::size_t>(b)] = call.hidden_before(
               y, b, step, scaled == nullptr ? nullptr : scaled + (member * call.rows + b) * call.hidden);
-        const tile_product recurrent{before.data(),    call.hidden, hidden_panels,
-                                     call.gate_row,    gate_rows.data() + step * call.rows,
-                                     true};
+        const tile_product recurrent{
+            before.data(), call.hidden, hidden_panels, call.gate_row, gate_rows.data() + step * call.rows, true};
         recurrent.compute(call.tiles, share(call.rows, 0, 1), mine);
       }
-      call_with_lanes(widest_vectors(), [&]<int Lanes>() PENSTOCK_VECTORIZED {
+      call_with_lanes(call.width, [&]<int Lanes>() PENSTOCK_VECTORIZED {
         for (std::int64_t p = mine.begin; p < mine.end; ++p)
           finish<Lanes>(step, p);
       });

@@ -64,22 +64,21 @@ tensor onednn_recurrent::penalty_gradient(penalty kind, const tensor& h, float f
   const float* x = h.data<float>();
   float* out = dh.data<float>();
   const bool of_steps = kind == penalty::step;
-  vector_loop(h.dim(0) * steps, 1, rows_below(features),
-              [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
-                for (std::int64_t r = begin; r < end; ++r) {
-                  const float* row = x + r * features;
-                  float* to = out + r * features;
-                  if (!of_steps) {
-                    for (std::int64_t f = 0; f < features; ++f)
-                      to[f] = 2.0F * factor * row[f];
-                    continue;
-                  }
-                  const float* before = r % steps > 0 ? row - features : row;
-                  const float* after = r % steps + 1 < steps ? row + features : row;
-                  for (std::int64_t f = 0; f < features; ++f)
-                    to[f] = 2.0F * factor * ((row[f] - before[f]) - (after[f] - row[f]));
-                }
-              });
+  vector_loop(h.dim(0) * steps, 1, rows_below(features), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const float* row = x + r * features;
+      float* to = out + r * features;
+      if (!of_steps) {
+        for (std::int64_t f = 0; f < features; ++f)
+          to[f] = 2.0F * factor * row[f];
+        continue;
+      }
+      const float* before = r % steps > 0 ? row - features : row;
+      const float* after = r % steps + 1 < steps ? row + features : row;
+      for (std::int64_t f = 0; f < features; ++f)
+        to[f] = 2.0F * factor * ((row[f] - before[f]) - (after[f] - row[f]));
+    }
+  });
   return dh;
 }
 

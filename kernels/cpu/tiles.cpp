@@ -9,8 +9,8 @@ namespace penstock {
 
 namespace {
 
-constexpr int vectors = 4;                // of a tile's row
-constexpr std::int64_t depth_block = 512; // of a panel at once: 128 KB with the widest vectors
+constexpr int vectors = 4;               // of a tile's row
+constexpr std::int64_t most_depth = 640; // of a panel at once: 160 KB with the widest vectors
 
 template <int Lanes, int Rows>
 PENSTOCK_INLINED void multiply_tile(const float* const* a, const float* panel, std::int64_t depth, float* const* out,
@@ -94,11 +94,11 @@ PENSTOCK_INLINED void transpose_rows(const float* const* rows, std::int64_t coun
 
 #define PENSTOCK_TILES(name, attribute, lanes)                                                                         \
   template <int Rows>                                                                                                  \
-  attribute void multiply_##name(const float* const* a, const float* panel, std::int64_t depth, float* const* out,    \
+  attribute void multiply_##name(const float* const* a, const float* panel, std::int64_t depth, float* const* out,     \
                                  bool add, const float* start, const float* ahead) {                                   \
     multiply_tile<lanes, Rows>(a, panel, depth, out, add, start, ahead);                                               \
   }                                                                                                                    \
-  attribute void transpose_##name(const float* const* rows, std::int64_t count, std::int64_t columns, float* out,     \
+  attribute void transpose_##name(const float* const* rows, std::int64_t count, std::int64_t columns, float* out,      \
                                   std::int64_t stride) {                                                               \
     transpose_rows<lanes>(rows, count, columns, out, stride);                                                          \
   }
@@ -111,8 +111,7 @@ PENSTOCK_TILES(avx512, [[gnu::target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fm
 #undef PENSTOCK_TILES
 
 // As many rows as leave registers for the panel's vectors.
-constexpr tile_set baseline_tiles{
-    4, 2, {nullptr, multiply_baseline<1>, multiply_baseline<2>}, transpose_baseline};
+constexpr tile_set baseline_tiles{4, 2, {nullptr, multiply_baseline<1>, multiply_baseline<2>}, transpose_baseline};
 #if defined(__x86_64__)
 constexpr tile_set avx2_tiles{8, 2, {nullptr, multiply_avx2<1>, multiply_avx2<2>}, transpose_avx2};
 constexpr tile_set avx512_tiles{16,
@@ -123,48 +122,57 @@ constexpr tile_set avx512_tiles{16,
 #endif
 
 constexpr std::int64_t widest_panel = 64;
+constexpr std::int64_t cached_floats = 150'000, least_rows = 48;
 
 } // namespace
 
-const tile_set& widest_tiles() {
+const tile_set& tiles_of(vector_width width) {
 #if defined(__x86_64__)
-  if (widest_vectors() == vector_width::avx512) return avx512_tiles;
-  if (widest_vectors() == vector_width::avx2) return avx2_tiles;
+  if (width == vector_width::avx512) return avx512_tiles;
+  if (width == vector_width::avx2) return avx2_tiles;
+#else
+  static_cast<void>(width);
 #endif
   return baseline_tiles;
 }
 
 void tile_product::compute(const tile_set& tiles, share rows, share panel_range) const {
-  const std::int64_t width = tiles.width(), count = rows.end - rows.begin, blocks = tiles.blocks(count);
+  // Rows of a that the second cache holds beside a panel, however deep they are.
+  const std::int64_t most = std::max(cached_floats / std::max<std::int64_t>(depth, 1), least_rows) / tiles.rows;
+  const std::int64_t parts = (depth + most_depth - 1) / most_depth;
+  for (std::int64_t begin = rows.begin; begin < rows.end; begin += most * tiles.rows)
+    for (std::int64_t p = panel_range.begin; p < panel_range.end; ++p)
+      for (std::int64_t part = 0; part < parts; ++part)
+        compute_block(tiles, begin, std::min(rows.end, begin + most * tiles.rows), p, depth * part / parts,
+                      depth * (part + 1) / parts, p + 1 < panel_range.end);
+}
+
+void tile_product::compute_block(const tile_set& tiles, std::int64_t first_row, std::int64_t last_row,
+                                 std::int64_t panel_number, std::int64_t k, std::int64_t k_end,
+                                 bool has_next_panel) const {
+  const std::int64_t width = tiles.width(), count = last_row - first_row, blocks = tiles.blocks(count);
+  const std::int64_t first = panel_number * width, valid = std::min(width, columns - first);
+  const std::int64_t part = k_end - k;
+  const float* panel = panels + (panel_number * depth + k) * width;
+  const bool has_next = has_next_panel || k_end < depth, adds = add || k > 0;
   alignas(64) float edge[tile_set::most_rows][widest_panel] = {};
   std::array<const float*, tile_set::most_rows> left{};
   std::array<float*, tile_set::most_rows> right{};
-  for (std::int64_t p = panel_range.begin; p < panel_range.end; ++p) {
-    const std::int64_t first = p * width, valid = std::min(width, columns - first);
-    for (std::int64_t k = 0; k < depth; k += depth_block) {
-      const std::int64_t part = std::min(depth_block, depth - k);
-      const float* panel = panels + (p * depth + k) * width;
-      const float* next = panel + part * width;
-      const bool has_next = p + 1 < panel_range.end || k + part < depth;
-      const bool adds = add || k > 0;
-      for (std::int64_t i = 0; i < blocks; ++i) {
-        const std::int64_t begin = rows.begin + count * i / blocks, end = rows.begin + count * (i + 1) / blocks;
-        const std::int64_t height = end - begin;
-        for (std::int64_t r = 0; r < height; ++r) {
-          const auto at = static_cast<std::size_t>(r);
-          left[at] = a[begin + r] + k;
-          right[at] = valid == width ? out[begin + r] + first : edge[r];
-          if (valid < width && adds) std::copy_n(out[begin + r] + first, valid, edge[r]);
-        }
-        // The last blocks of rows fetch what is multiplied next.
-        const std::int64_t turn = i - std::max<std::int64_t>(blocks - vectors, 0);
-        const float* ahead = has_next && turn >= 0 ? next + turn * part * 16 : nullptr;
-        tiles.multiply[height](left.data(), panel, part, right.data(), adds, start == nullptr ? nullptr : start + first,
-                               ahead);
-        for (std::int64_t r = 0; r < height && valid < width; ++r)
-          std::copy_n(edge[r], valid, out[begin + r] + first);
-      }
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    const std::int64_t begin = first_row + count * i / blocks, height = first_row + count * (i + 1) / blocks - begin;
+    for (std::int64_t r = 0; r < height; ++r) {
+      const auto at = static_cast<std::size_t>(r);
+      left[at] = a[begin + r] + k;
+      right[at] = valid == width ? out[begin + r] + first : edge[r];
+      if (valid < width && adds) std::copy_n(out[begin + r] + first, valid, edge[r]);
     }
+    // The last blocks of rows fetch what is multiplied next.
+    const std::int64_t turn = i - std::max<std::int64_t>(blocks - vectors, 0);
+    const float* ahead = has_next && turn >= 0 ? panel + part * width + turn * part * 16 : nullptr;
+    tiles.multiply[height](left.data(), panel, part, right.data(), adds, start == nullptr ? nullptr : start + first,
+                           ahead);
+    for (std::int64_t r = 0; r < height && valid < width; ++r)
+      std::copy_n(edge[r], valid, out[begin + r] + first);
   }
 }
 

@@ -37,8 +37,8 @@ struct tile_set {
   std::int64_t blocks(std::int64_t row_count) const { return (row_count + rows - 1) / rows; }
 };
 
-/// Of the machine's widest vectors.
-const tile_set& widest_tiles();
+/// Of that instruction set, which the machine must have.
+const tile_set& tiles_of(vector_width width);
 
 /// rows[m][n] (+)= sum over k of a[m][k] b[k][n], b in panels of `depth` rows one behind another, zero beyond n.
 struct tile_product {
@@ -52,6 +52,10 @@ struct tile_product {
 
   /// For those rows, and the columns of those panels.
   void compute(const tile_set& tiles, share rows, share panel_range) const;
+
+private:
+  void compute_block(const tile_set& tiles, std::int64_t first_row, std::int64_t last_row, std::int64_t panel_number,
+                     std::int64_t k, std::int64_t k_end, bool has_next_panel) const;
 };
 
 /// One panel: columns [first, first + width) of a matrix whose rows are there; zero from column `columns` on.

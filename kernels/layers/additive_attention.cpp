@@ -65,8 +65,7 @@ public:
                          std::span<const tensor> weights) const override {
     const tensor query = projected(context, inputs[0], weights[0]), key = projected(context, inputs[1], weights[1]);
     const tensor lengths = options_.lengths ? inputs[2] : tensor{};
-    auto made =
-        context.ops.get<recurrent_ops>().additive_attention(named(query, key, inputs[1], lengths, weights));
+    auto made = context.ops.get<recurrent_ops>().additive_attention(named(query, key, inputs[1], lengths, weights));
     forward_result result;
     result.outputs.push_back(std::move(made.context));
     if (options_.probabilities) result.outputs.push_back(made.probabilities);
@@ -94,12 +93,12 @@ public:
     backward_input_result result;
     result.input_gradients.resize(options_.lengths ? 3 : 2);
     if (wants_gradient(context, 0))
-      result.input_gradients[0] = through(context, saved[0], weights[0], gradients.query, true).input.reshaped(
-          saved[0].dims());
+      result.input_gradients[0] =
+          through(context, saved[0], weights[0], gradients.query, true).input.reshaped(saved[0].dims());
     if (wants_gradient(context, 1)) {
       const tensor projection = through(context, saved[1], weights[1], gradients.key, true).input;
-      result.input_gradients[1] = context.ops.get<elementwise_ops>().add(
-          std::move(gradients.value), projection.reshaped(saved[1].dims()), false);
+      result.input_gradients[1] = context.ops.get<elementwise_ops>().add(std::move(gradients.value),
+                                                                         projection.reshaped(saved[1].dims()), false);
     }
     if (context.need_weight_gradient)
       result.kept = {saved[0],

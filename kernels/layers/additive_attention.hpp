@@ -16,8 +16,8 @@ struct additive_attention_options {
 
 /// Normalised additive attention (Bahdanau, Cho and Bengio 2015): query (B, Tq, H), encoder outputs (B, Tk, H), lengths
 /// i64 (B) -> context (B, Tq, H) = sum_j p_ij enc_j, p_i = softmax_j of v tanh(W_q query_i + W_k enc_j + b) within the
-/// length, v = g u / |u|. Parameters, named as MLPerf's GNMT: linear_q.weight (H, H), linear_k.weight (H, H), linear_att
-/// (H): u, normalize_scalar (1): g = 1/sqrt(H), normalize_bias (H): b = 0.
+/// length, v = g u / |u|. Parameters, named as MLPerf's GNMT: linear_q.weight (H, H), linear_k.weight (H, H),
+/// linear_att (H): u, normalize_scalar (1): g = 1/sqrt(H), normalize_bias (H): b = 0.
 layer_ptr additive_attention(std::int64_t hidden, additive_attention_options options = {});
 
 } // namespace penstock::layers

@@ -72,8 +72,8 @@ public:
     const bool trains = context.mode == phase::training;
     std::array<lstm_result, directions> made;
     for (std::size_t d = 0; d < directions; ++d)
-      made[d] = context.ops.get<recurrent_ops>().lstm_forward(
-          direction_args(d), {.x = inputs[0], .lengths = inputs[1]}, direction_weights(weights, d), trains);
+      made[d] = context.ops.get<recurrent_ops>().lstm_forward(direction_args(d), {.x = inputs[0], .lengths = inputs[1]},
+                                                              direction_weights(weights, d), trains);
     forward_result result;
     result.outputs.push_back(side_by_side(context.ops, made[0].y, made[1].y));
     if (trains)

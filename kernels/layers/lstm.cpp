@@ -60,8 +60,8 @@ public:
   forward_result forward(run_context& context, std::span<tensor> inputs,
                          std::span<const tensor> weights) const override {
     const bool trains = context.mode == phase::training;
-    auto made = context.ops.get<recurrent_ops>().lstm_forward(args_, named(inputs), named(context, weights, trains),
-                                                              trains);
+    auto made =
+        context.ops.get<recurrent_ops>().lstm_forward(args_, named(inputs), named(context, weights, trains), trains);
     forward_result result;
     result.outputs.push_back(made.y);
     if (options_.state) result.outputs.push_back(made.h), result.outputs.push_back(made.c);
@@ -85,7 +85,8 @@ public:
   backward_input_result backward_input(run_context& context, std::span<tensor> output_gradients,
                                        std::span<const tensor> weights, std::span<const tensor> saved) const override {
     const std::size_t inputs = input_count();
-    const lstm_result made{.y = saved[inputs], .h = {}, .c = {}, .gates = saved[inputs + 1], .cells = saved[inputs + 2]};
+    const lstm_result made{
+        .y = saved[inputs], .h = {}, .c = {}, .gates = saved[inputs + 1], .cells = saved[inputs + 2]};
     auto gradients = context.ops.get<recurrent_ops>().lstm_backward_input(
         args_, named(saved), named(context, weights, true), made, output_gradients[0], wants_gradient(context, 0));
     backward_input_result result;

@@ -18,7 +18,7 @@ struct lstm_names {
 
 struct lstm_options {
   lstm_names names{};
-  int biases = 2;    ///< 2: PyTorch's, which get the same gradient; 1: bias_ih alone; 0
+  int biases = 2; ///< 2: PyTorch's, which get the same gradient; 1: bias_ih alone; 0
   gate_order gates = gate_order::ifgo;
   bool reverse = false;   ///< each row from its last place to its first; needs `lengths`
   bool lengths = false;   ///< takes lengths; what lies beyond them is zero and changes no state

@@ -34,7 +34,8 @@ struct lstm_weights {
 struct lstm_result {
   tensor y;    // (B, T, H)
   tensor h, c; // (B, H): the state after each row's last step
-  tensor gates, cells; ///< for the backward, 5 floats for each of T, B and H; none in evaluation. The device's own layout
+  tensor gates,
+      cells; ///< for the backward, 5 floats for each of T, B and H; none in evaluation. The device's own layout
 };
 
 struct lstm_input_gradients {

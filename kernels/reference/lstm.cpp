@@ -12,8 +12,7 @@ namespace {
 // Which block of rows each gate has.
 struct gate_blocks {
   std::int64_t i = 0, f = 1, g, o;
-  explicit gate_blocks(gate_order order)
-      : g(order == gate_order::ifgo ? 2 : 3), o(order == gate_order::ifgo ? 3 : 2) {}
+  explicit gate_blocks(gate_order order) : g(order == gate_order::ifgo ? 2 : 3), o(order == gate_order::ifgo ? 3 : 2) {}
 };
 
 double sigmoid(double x) {
@@ -32,8 +31,8 @@ double continuation(const lstm_inputs& inputs, std::int64_t place) {
 double hidden_before(const lstm_inputs& inputs, const lstm_walk& walk, const tensor& y, std::int64_t row,
                      std::int64_t step, std::int64_t unit) {
   const std::int64_t hidden = y.dim(2);
-  const double h = step == 0 ? value_at(inputs.h, row * hidden + unit)
-                             : y.data<float>()[walk.place(row, step - 1) * hidden + unit];
+  const double h =
+      step == 0 ? value_at(inputs.h, row * hidden + unit) : y.data<float>()[walk.place(row, step - 1) * hidden + unit];
   return h * continuation(inputs, walk.place(row, step));
 }
 
@@ -167,10 +166,9 @@ lstm_weight_gradients reference_recurrent::lstm_backward_weight(const lstm_args&
         return static_cast<double>(inputs.x.data<float>()[walk.place(b, s) * features + k]);
       });
     for (std::int64_t k = 0; k < hidden; ++k)
-      result.hidden.data<float>()[n * hidden + k] = sum_over(
-          n, [&](std::int64_t b, std::int64_t s) { return hidden_before(inputs, walk, y, b, s, k); });
-    if (has_bias)
-      result.bias.data<float>()[n] = sum_over(n, [](std::int64_t, std::int64_t) { return 1.0; });
+      result.hidden.data<float>()[n * hidden + k] =
+          sum_over(n, [&](std::int64_t b, std::int64_t s) { return hidden_before(inputs, walk, y, b, s, k); });
+    if (has_bias) result.bias.data<float>()[n] = sum_over(n, [](std::int64_t, std::int64_t) { return 1.0; });
   }
   return result;
 }

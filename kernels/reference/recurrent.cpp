@@ -136,8 +136,7 @@ tensor reference_recurrent::penalty_sum(penalty kind, const tensor& h) {
   double sum = 0;
   for (std::int64_t i = 0; i < h.elements(); ++i) {
     const bool first = i / features % steps == 0;
-    const double value =
-        kind == penalty::activation ? x[i] : first ? 0 : x[i] - static_cast<double>(x[i - features]);
+    const double value = kind == penalty::activation ? x[i] : first ? 0 : x[i] - static_cast<double>(x[i - features]);
     sum += value * value;
   }
   tensor result = memory_.allocate(dtype::f64, {1}, memory_use::scratch);

@@ -13,7 +13,8 @@ layer_call call_of(std::int64_t queries, std::int64_t keys, std::int64_t hidden,
                    unsigned seed) {
   const auto rows = static_cast<std::int64_t>(lengths.size());
   auto call = random_call(layers::additive_attention(hidden),
-                          {random_tensor({rows, queries, hidden}, seed), random_tensor({rows, keys, hidden}, seed + 1),
+                          {random_tensor({rows, queries, hidden}, seed),
+                           random_tensor({rows, keys, hidden}, seed + 1),
                            {{rows}, std::move(lengths), dtype::i64}},
                           seed + 2);
   for (float& value : call.weights[0].values)
@@ -28,7 +29,9 @@ TEST(AdditiveAttention, KeepsWhatEveryLayerPromises) {
   expect_backends_agree(call_of(7, 9, 35, {9, 4, 0, 8, 2}, 20)); // a row of no keys too
 }
 
-TEST(AdditiveAttention, GradientsAreSlopes) { expect_gradients_are_slopes(call_of(2, 3, 4, {3, 2}, 1)); }
+TEST(AdditiveAttention, GradientsAreSlopes) {
+  expect_gradients_are_slopes(call_of(2, 3, 4, {3, 2}, 1));
+}
 
 TEST(AdditiveAttention, HasTheSameBitsForAnyNumberOfThreads) {
   const auto call = call_of(5, 7, 50, {7, 6, 5}, 5);
@@ -72,8 +75,8 @@ TEST(AdditiveAttention, NeverHoldsATensorOfQueriesTimesKeysTimesFeatures) {
     for (const auto& x : inputs)
       specs.push_back({x.type(), x.dims()});
     for (std::size_t i = 0; i < call.weights.size(); ++i)
-      weights.push_back(ops.reorder(to_device(ops, call.weights[i]), call.op->parameter_format(ops, i, specs),
-                                    memory_use::weights));
+      weights.push_back(
+          ops.reorder(to_device(ops, call.weights[i]), call.op->parameter_format(ops, i, specs), memory_use::weights));
     run_context context{.ops = ops};
     device->memory().reset_peak();
     const auto live = device->memory().usage().total_live_bytes;

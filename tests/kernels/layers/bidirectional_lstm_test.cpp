@@ -23,7 +23,9 @@ TEST(BidirectionalLstm, KeepsWhatEveryLayerPromises) {
   expect_backends_agree(call_of({7, 6, 37}, {1, 2, 6, 4, 5, 3, 0}, 41, 20));
 }
 
-TEST(BidirectionalLstm, GradientsAreSlopes) { expect_gradients_are_slopes(call_of({2, 3, 2}, {3, 2}, 3, 1)); }
+TEST(BidirectionalLstm, GradientsAreSlopes) {
+  expect_gradients_are_slopes(call_of({2, 3, 2}, {3, 2}, 3, 1));
+}
 
 TEST(BidirectionalLstm, HasTheSameBitsForAnyNumberOfThreads) {
   const auto call = call_of({6, 7, 50}, {7, 6, 5, 4, 3, 2}, 67, 5);
@@ -64,9 +66,9 @@ TEST(BidirectionalLstm, SaysWhatItIs) {
   std::vector<std::string> names;
   for (const auto& p : op->parameters(inputs))
     names.push_back(p.name);
-  EXPECT_THAT(names, ::testing::ElementsAre("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0",
-                                            "weight_ih_l0_reverse", "weight_hh_l0_reverse", "bias_ih_l0_reverse",
-                                            "bias_hh_l0_reverse"));
+  EXPECT_THAT(names,
+              ::testing::ElementsAre("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_ih_l0_reverse",
+                                     "weight_hh_l0_reverse", "bias_ih_l0_reverse", "bias_hh_l0_reverse"));
   EXPECT_EQ(op->parameters(inputs)[7].init.kind, initializer_kind::constant);
   EXPECT_EQ(op->infer(inputs)[0].dims, (shape{3, 5, 12}));
   EXPECT_EQ(op->forward_flops(inputs), 2 * 2.0 * 3 * 5 * 24 * 10);

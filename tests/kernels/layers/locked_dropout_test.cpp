@@ -93,7 +93,8 @@ TEST(ActivationPenalty, IsTheSumOfSquaresAndOfTheirStepsAndItsGradientTheSlope) 
   for (const auto& backend : backends_under_test()) {
     SCOPED_TRACE(backend.name);
     const auto on = open_stream(backend);
-    const auto activation = penalty_of(*on, penalty::activation, h, 0.5F), step = penalty_of(*on, penalty::step, h, 0.5F);
+    const auto activation = penalty_of(*on, penalty::activation, h, 0.5F),
+               step = penalty_of(*on, penalty::step, h, 0.5F);
     EXPECT_NEAR(activation.sum, squares, 1e-9 * squares);
     EXPECT_NEAR(step.sum, steps, 1e-9 * steps);
     expect_close(activation.gradient, by_squares, 1e-6, "gradient of the squares");

@@ -53,7 +53,9 @@ TEST(Lstm, HasTheSameBitsForAnyNumberOfThreads) {
   expect_same(two.weight_gradients, one.weight_gradients, "weight gradient");
 }
 
-TEST(Lstm, ManyMoreTermsThanABlockOfAProductHasAgree) { expect_backends_agree(plain_call({2, 3, 1100}, 9, 15)); }
+TEST(Lstm, ManyMoreTermsThanABlockOfAProductHasAgree) {
+  expect_backends_agree(plain_call({2, 3, 1100}, 9, 15));
+}
 
 TEST(Lstm, PaddingChangesNothingWithinTheLengthsAndIsZero) {
   for (const bool reverse : {false, true}) {
@@ -80,10 +82,9 @@ TEST(Lstm, PaddingChangesNothingWithinTheLengthsAndIsZero) {
 
 TEST(Lstm, GoesOnFromTheStateThatItLeft) {
   const layers::lstm_options options{.state = true};
-  const auto whole = calmed(random_call(layers::lstm(6, options),
-                                        {random_tensor({2, 5, 3}, 3), random_tensor({2, 6}, 4, 0),
-                                         random_tensor({2, 6}, 5, 0)},
-                                        6));
+  const auto whole =
+      calmed(random_call(layers::lstm(6, options),
+                         {random_tensor({2, 5, 3}, 3), random_tensor({2, 6}, 4, 0), random_tensor({2, 6}, 5, 0)}, 6));
   const auto part = [&](std::size_t first, std::int64_t count, host_tensor h, host_tensor c) {
     auto call = whole;
     host_tensor x{{2, count, 3}, {}};

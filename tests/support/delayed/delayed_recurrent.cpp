@@ -22,8 +22,8 @@ public:
     }
     device_.ask(listed(inputs, {weights.input, weights.hidden, weights.bias, weights.second_bias}),
                 {result.y, result.h, result.c, result.gates, result.cells}, [args, keep](backend& loops, auto& in) {
-                  const auto made = loops.get<recurrent_ops>().lstm_forward(args, named(in),
-                                                                            {in[5], in[6], in[7], in[8]}, keep);
+                  const auto made =
+                      loops.get<recurrent_ops>().lstm_forward(args, named(in), {in[5], in[6], in[7], in[8]}, keep);
                   return std::vector{made.y, made.h, made.c, made.gates, made.cells};
                 });
     return result;
@@ -65,8 +65,8 @@ public:
     attention_result result{device_.allocate_activation({rows, queries, inputs.value.dim(2)}),
                             device_.allocate_activation({rows, queries, inputs.key.dim(1)})};
     device_.ask(listed(inputs), {result.context, result.probabilities}, [](backend& loops, auto& in) {
-      const auto made = loops.get<recurrent_ops>().additive_attention(
-          {in[0], in[1], in[2], in[3], in[4], in[5], in[6]});
+      const auto made =
+          loops.get<recurrent_ops>().additive_attention({in[0], in[1], in[2], in[3], in[4], in[5], in[6]});
       return std::vector{made.context, made.probabilities};
     });
     return result;
@@ -119,8 +119,7 @@ private:
     return all;
   }
   static std::vector<tensor> listed(const attention_inputs& inputs) {
-    return {inputs.query,  inputs.key,    inputs.value, inputs.lengths,
-            inputs.vector, inputs.scalar, inputs.bias};
+    return {inputs.query, inputs.key, inputs.value, inputs.lengths, inputs.vector, inputs.scalar, inputs.bias};
   }
   static lstm_inputs named(const std::vector<tensor>& in) { return {in[0], in[1], in[2], in[3], in[4]}; }
 
