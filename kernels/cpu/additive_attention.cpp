@@ -12,7 +12,7 @@ namespace penstock {
 
 namespace {
 
-std::int64_t keys_of(const attention_inputs& inputs, std::int64_t row) {
+std::int64_t keys_of(const additive_inputs& inputs, std::int64_t row) {
   const std::int64_t all = inputs.key.dim(1);
   return inputs.lengths ? std::clamp<std::int64_t>(inputs.lengths.data<std::int64_t>()[row], 0, all) : all;
 }
@@ -64,12 +64,12 @@ struct row_lanes {
 };
 
 struct attention_call {
-  const attention_inputs& inputs;
+  const additive_inputs& inputs;
   std::int64_t rows, queries, keys, features, depth;
   float factor; // g / |u|
   const float *query, *key, *value, *vector, *bias;
 
-  explicit attention_call(const attention_inputs& given)
+  explicit attention_call(const additive_inputs& given)
       : inputs(given), rows(given.query.dim(0)), queries(given.query.dim(1)), keys(given.key.dim(1)),
         features(given.vector.elements()), depth(given.value.dim(2)),
         factor(static_cast<float>(static_cast<double>(given.scalar.data<float>()[0]) / norm_of(given.vector))),
@@ -218,9 +218,9 @@ void for_each_row(const attention_call& call, const Body& body) {
 
 } // namespace
 
-attention_result onednn_recurrent::additive_attention(const attention_inputs& inputs) {
+additive_result onednn_recurrent::additive_attention(const additive_inputs& inputs) {
   const attention_call call(inputs);
-  attention_result result;
+  additive_result result;
   result.context = context_.allocate(dtype::f32, {call.rows, call.queries, call.depth}, memory_use::activations);
   result.probabilities = context_.allocate(dtype::f32, {call.rows, call.queries, call.keys}, memory_use::activations);
   const tensor scores = scratch(omp_get_max_threads() * call.padded_keys());
@@ -233,12 +233,12 @@ attention_result onednn_recurrent::additive_attention(const attention_inputs& in
   return result;
 }
 
-attention_gradients onednn_recurrent::additive_attention_backward(const attention_inputs& inputs,
-                                                                  const tensor& probabilities, const tensor& dcontext) {
+additive_gradients onednn_recurrent::additive_attention_backward(const additive_inputs& inputs,
+                                                                 const tensor& probabilities, const tensor& dcontext) {
   const attention_call call(inputs);
   const auto like = [&](const tensor& x) { return context_.allocate(dtype::f32, x.dims(), memory_use::gradients); };
-  attention_gradients result{like(inputs.query),  like(inputs.key),    like(inputs.value),
-                             like(inputs.vector), like(inputs.scalar), like(inputs.bias)};
+  additive_gradients result{like(inputs.query),  like(inputs.key),    like(inputs.value),
+                            like(inputs.vector), like(inputs.scalar), like(inputs.bias)};
   const tensor scores = scratch(omp_get_max_threads() * call.padded_keys());
   const tensor by_rows = scratch(2 * call.rows * call.features);
   const attention_slopes slopes{call,

@@ -28,10 +28,9 @@ public:
 
   std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
     if (options_.lengths)
-      expect_inputs(inputs,
-                    {{dtype::f32, "[B, Tq, features]"}, {dtype::f32, "[B, Tk, features]"}, {dtype::i64, "[B]"}});
+      expect_inputs(inputs, {sequences, sequences, {dtype::i64, "[N]"}});
     else
-      expect_inputs(inputs, {{dtype::f32, "[B, Tq, features]"}, {dtype::f32, "[B, Tk, features]"}});
+      expect_inputs(inputs, {sequences, sequences});
     const shape &query = inputs[0].dims, &keys = inputs[1].dims;
     if (query[2] != hidden_ || keys[2] != hidden_)
       throw usage_error("inputs have " + std::to_string(query[2]) + " and " + std::to_string(keys[2]) + " features, " +
@@ -65,6 +64,7 @@ public:
                          std::span<const tensor> weights) const override {
     const tensor query = projected(context, inputs[0], weights[0]), key = projected(context, inputs[1], weights[1]);
     const tensor lengths = options_.lengths ? inputs[2] : tensor{};
+    if (lengths) refuse_outside(context, lengths, inputs[1].dim(1) + 1, "length");
     auto made = context.ops.get<recurrent_ops>().additive_attention(named(query, key, inputs[1], lengths, weights));
     forward_result result;
     result.outputs.push_back(std::move(made.context));
@@ -137,8 +137,8 @@ private:
                                                          dy.reshaped(rows_of(dy)), input, !input);
   }
 
-  attention_inputs named(const tensor& query, const tensor& key, const tensor& value, const tensor& lengths,
-                         std::span<const tensor> weights) const {
+  additive_inputs named(const tensor& query, const tensor& key, const tensor& value, const tensor& lengths,
+                        std::span<const tensor> weights) const {
     return {.query = query,
             .key = key,
             .value = value,

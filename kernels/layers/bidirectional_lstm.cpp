@@ -47,7 +47,7 @@ public:
   std::string_view kind() const override { return "bidirectional_lstm"; }
 
   std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
-    expect_inputs(inputs, {{dtype::f32, "[B, T, features]"}, {dtype::i64, "[B]"}});
+    expect_inputs(inputs, {sequences, {dtype::i64, "[N]"}});
     const shape& x = inputs[0].dims;
     if (inputs[1].dims[0] != x[0])
       throw usage_error("lengths has shape " + to_string(inputs[1].dims) + ", " + to_string(shape{x[0]}) +
@@ -69,6 +69,7 @@ public:
 
   forward_result forward(run_context& context, std::span<tensor> inputs,
                          std::span<const tensor> weights) const override {
+    refuse_outside(context, inputs[1], inputs[0].dim(1) + 1, "length");
     const bool trains = context.mode == phase::training;
     std::array<lstm_result, directions> made;
     for (std::size_t d = 0; d < directions; ++d)

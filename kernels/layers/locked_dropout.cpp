@@ -19,7 +19,7 @@ public:
   std::string_view kind() const override { return "locked_dropout"; }
 
   std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
-    expect_inputs(inputs, {{dtype::f32, "[B, T, features]"}});
+    expect_inputs(inputs, {sequences});
     return {inputs[0]};
   }
 

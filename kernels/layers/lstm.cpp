@@ -28,7 +28,7 @@ public:
     if (inputs.size() != input_count())
       throw usage_error(std::to_string(inputs.size()) + (inputs.size() == 1 ? " input, " : " inputs, ") +
                         std::to_string(input_count()) + (input_count() == 1 ? " is wanted" : " are wanted"));
-    expect_inputs(inputs.first(1), {{dtype::f32, "[B, T, features]"}});
+    expect_inputs(inputs.first(1), {sequences});
     const std::int64_t rows = inputs[0].dims[0], steps = inputs[0].dims[1];
     std::size_t next = 1;
     const auto expect = [&](const char* name, dtype type, const shape& dims) {
@@ -59,6 +59,7 @@ public:
 
   forward_result forward(run_context& context, std::span<tensor> inputs,
                          std::span<const tensor> weights) const override {
+    if (options_.lengths) refuse_outside(context, inputs[1], inputs[0].dim(1) + 1, "length");
     const bool trains = context.mode == phase::training;
     auto made =
         context.ops.get<recurrent_ops>().lstm_forward(args_, named(inputs), named(context, weights, trains), trains);

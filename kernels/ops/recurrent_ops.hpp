@@ -54,7 +54,7 @@ enum class penalty : std::uint8_t {
   step,       ///< sum of (h_t - h_(t-1))^2 over t > 0
 };
 
-struct attention_inputs {
+struct additive_inputs {
   tensor query;   // (B, Tq, F), projected
   tensor key;     // (B, Tk, F), projected
   tensor value;   // (B, Tk, D)
@@ -64,12 +64,12 @@ struct attention_inputs {
   tensor bias;    // (F): b
 };
 
-struct attention_result {
+struct additive_result {
   tensor context;       // (B, Tq, D)
   tensor probabilities; // (B, Tq, Tk)
 };
 
-struct attention_gradients {
+struct additive_gradients {
   tensor query, key, value;
   tensor vector, scalar, bias;
 };
@@ -95,9 +95,9 @@ public:
   /// s_ij = v tanh(q_i + k_j + b) with v = g u / |u|; p_i = softmax of s_i over the keys within their length; context
   /// sum_j p_ij value_j (Bahdanau, Cho and Bengio 2015, normalised as by Salimans and Kingma 2016). Nothing of extent
   /// Tq Tk F is ever in memory. A row of length 0 has the context 0.
-  virtual attention_result additive_attention(const attention_inputs& inputs) = 0;
-  virtual attention_gradients additive_attention_backward(const attention_inputs& inputs, const tensor& probabilities,
-                                                          const tensor& dcontext) = 0;
+  virtual additive_result additive_attention(const additive_inputs& inputs) = 0;
+  virtual additive_gradients additive_attention_backward(const additive_inputs& inputs, const tensor& probabilities,
+                                                         const tensor& dcontext) = 0;
 
   /// x (B, T, F): element (b, f) of every step is kept, and scaled by 1 / (1 - p), or zeroed together, as
   /// dropout_random says of number b F + f. The backward is the same on dy.

@@ -9,7 +9,7 @@ namespace penstock {
 
 namespace {
 
-std::int64_t keys_of(const attention_inputs& inputs, std::int64_t row) {
+std::int64_t keys_of(const additive_inputs& inputs, std::int64_t row) {
   const std::int64_t all = inputs.key.dim(1);
   return inputs.lengths ? std::clamp<std::int64_t>(inputs.lengths.data<std::int64_t>()[row], 0, all) : all;
 }
@@ -22,7 +22,7 @@ double norm_of(const tensor& x) {
 }
 
 // tanh(q_i + k_j + b) of one feature.
-double energy(const attention_inputs& inputs, std::int64_t query, std::int64_t key, std::int64_t f) {
+double energy(const additive_inputs& inputs, std::int64_t query, std::int64_t key, std::int64_t f) {
   const std::int64_t features = inputs.vector.elements();
   return std::tanh(static_cast<double>(inputs.query.data<float>()[query * features + f]) +
                    inputs.key.data<float>()[key * features + f] + inputs.bias.data<float>()[f]);
@@ -30,11 +30,11 @@ double energy(const attention_inputs& inputs, std::int64_t query, std::int64_t k
 
 } // namespace
 
-attention_result reference_recurrent::additive_attention(const attention_inputs& inputs) {
+additive_result reference_recurrent::additive_attention(const additive_inputs& inputs) {
   const std::int64_t rows = inputs.query.dim(0), queries = inputs.query.dim(1), keys = inputs.key.dim(1);
   const std::int64_t features = inputs.vector.elements(), depth = inputs.value.dim(2);
   const double factor = static_cast<double>(inputs.scalar.data<float>()[0]) / norm_of(inputs.vector);
-  attention_result result;
+  additive_result result;
   result.context = memory_.allocate_activation({rows, queries, depth});
   result.probabilities = memory_.allocate_activation({rows, queries, keys});
   std::vector<double> scores(static_cast<std::size_t>(keys));
@@ -63,9 +63,9 @@ attention_result reference_recurrent::additive_attention(const attention_inputs&
   return result;
 }
 
-attention_gradients reference_recurrent::additive_attention_backward(const attention_inputs& inputs,
-                                                                     const tensor& probabilities,
-                                                                     const tensor& dcontext) {
+additive_gradients reference_recurrent::additive_attention_backward(const additive_inputs& inputs,
+                                                                    const tensor& probabilities,
+                                                                    const tensor& dcontext) {
   const std::int64_t rows = inputs.query.dim(0), queries = inputs.query.dim(1), keys = inputs.key.dim(1);
   const std::int64_t features = inputs.vector.elements(), depth = inputs.value.dim(2);
   const double norm = norm_of(inputs.vector), scalar = inputs.scalar.data<float>()[0], factor = scalar / norm;

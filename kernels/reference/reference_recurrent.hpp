@@ -18,9 +18,9 @@ public:
                                            bool want_dx) override;
   lstm_weight_gradients lstm_backward_weight(const lstm_args& args, const lstm_inputs& inputs, const tensor& y,
                                              const tensor& gates, bool has_bias) override;
-  attention_result additive_attention(const attention_inputs& inputs) override;
-  attention_gradients additive_attention_backward(const attention_inputs& inputs, const tensor& probabilities,
-                                                  const tensor& dcontext) override;
+  additive_result additive_attention(const additive_inputs& inputs) override;
+  additive_gradients additive_attention_backward(const additive_inputs& inputs, const tensor& probabilities,
+                                                 const tensor& dcontext) override;
   tensor locked_dropout(const random_key& key, float p, const tensor& x) override;
   tensor penalty_sum(penalty kind, const tensor& h) override;
   tensor penalty_gradient(penalty kind, const tensor& h, float factor) override;

@@ -126,7 +126,7 @@ TEST(AdditiveAttention, RefusesWhatDoesNotFit) {
       [&] {
         infer({2, 4}, {2, 3, 4}, {2});
       },
-      ThrowsMessage<usage_error>("input 0 has shape [2, 4], [B, Tq, features] is wanted"));
+      ThrowsMessage<usage_error>("input 0 has shape [2, 4], [N, T, F] is wanted"));
 }
 
 } // namespace

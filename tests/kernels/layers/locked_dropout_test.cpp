@@ -57,7 +57,7 @@ TEST(LockedDropout, RefusesWhatItCannotDrop) {
       [] {
         layers::locked_dropout(0.5F)->infer(std::vector<tensor_spec>{{dtype::f32, {2, 3}}});
       },
-      ThrowsMessage<usage_error>("input has shape [2, 3], [B, T, features] is wanted"));
+      ThrowsMessage<usage_error>("input has shape [2, 3], [N, T, F] is wanted"));
 }
 
 struct penalty_values {

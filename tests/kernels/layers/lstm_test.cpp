@@ -80,6 +80,21 @@ TEST(Lstm, PaddingChangesNothingWithinTheLengthsAndIsZero) {
   }
 }
 
+TEST(Lstm, TellsOfALengthThatIsNoneOfARow) {
+  auto call = calmed(
+      random_call(layers::lstm(5, {.lengths = true}), {random_tensor({3, 6, 4}, 9), lengths_of({6, 7, -1})}, 10));
+  call.name = "encoder.rnn_layers.1";
+  for (const auto& backend : layer_backends_under_test()) {
+    const auto on = open_stream(backend);
+    EXPECT_EQ(run_layer(*on, call).refusal, "[layer] encoder.rnn_layers.1: length 7 at row 1; wanted 0 to 6");
+    auto fits = call;
+    fits.inputs[1] = lengths_of({6, 6, 0});
+    const auto found = run_layer(*on, fits);
+    EXPECT_EQ(found.refusal, "");
+    expect_same(run_layer(*on, call).outputs, found.outputs, "output of lengths taken as the nearest there are");
+  }
+}
+
 TEST(Lstm, GoesOnFromTheStateThatItLeft) {
   const layers::lstm_options options{.state = true};
   const auto whole =
@@ -206,7 +221,7 @@ TEST(Lstm, RefusesWhatItCannotRead) {
       [&] {
         infer({}, {{dtype::f32, {2, 3}}});
       },
-      ThrowsMessage<usage_error>("input has shape [2, 3], [B, T, features] is wanted"));
+      ThrowsMessage<usage_error>("input has shape [2, 3], [N, T, F] is wanted"));
   EXPECT_THAT(
       [&] {
         infer({.lengths = true}, {x, {dtype::i64, {3}}});

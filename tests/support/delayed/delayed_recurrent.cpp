@@ -60,10 +60,10 @@ public:
     return result;
   }
 
-  attention_result additive_attention(const attention_inputs& inputs) override {
+  additive_result additive_attention(const additive_inputs& inputs) override {
     const std::int64_t rows = inputs.query.dim(0), queries = inputs.query.dim(1);
-    attention_result result{device_.allocate_activation({rows, queries, inputs.value.dim(2)}),
-                            device_.allocate_activation({rows, queries, inputs.key.dim(1)})};
+    additive_result result{device_.allocate_activation({rows, queries, inputs.value.dim(2)}),
+                           device_.allocate_activation({rows, queries, inputs.key.dim(1)})};
     device_.ask(listed(inputs), {result.context, result.probabilities}, [](backend& loops, auto& in) {
       const auto made =
           loops.get<recurrent_ops>().additive_attention({in[0], in[1], in[2], in[3], in[4], in[5], in[6]});
@@ -72,11 +72,11 @@ public:
     return result;
   }
 
-  attention_gradients additive_attention_backward(const attention_inputs& inputs, const tensor& probabilities,
-                                                  const tensor& dcontext) override {
+  additive_gradients additive_attention_backward(const additive_inputs& inputs, const tensor& probabilities,
+                                                 const tensor& dcontext) override {
     const auto like = [&](const tensor& x) { return device_.allocate(dtype::f32, x.dims(), memory_use::gradients); };
-    attention_gradients result{like(inputs.query),  like(inputs.key),    like(inputs.value),
-                               like(inputs.vector), like(inputs.scalar), like(inputs.bias)};
+    additive_gradients result{like(inputs.query),  like(inputs.key),    like(inputs.value),
+                              like(inputs.vector), like(inputs.scalar), like(inputs.bias)};
     auto operands = listed(inputs);
     operands.insert(operands.end(), {probabilities, dcontext});
     device_.ask(operands, {result.query, result.key, result.value, result.vector, result.scalar, result.bias},
@@ -118,7 +118,7 @@ private:
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
-  static std::vector<tensor> listed(const attention_inputs& inputs) {
+  static std::vector<tensor> listed(const additive_inputs& inputs) {
     return {inputs.query, inputs.key, inputs.value, inputs.lengths, inputs.vector, inputs.scalar, inputs.bias};
   }
   static lstm_inputs named(const std::vector<tensor>& in) { return {in[0], in[1], in[2], in[3], in[4]}; }
