@@ -1,6 +1,7 @@
 // The LSTM beyond what PyTorch's fixtures say (tests/kernels/backend_suite/recurrent_test.cpp): the promises of layers,
 // lengths, weight drop, memory, and what is refused.
 #include "kernels/check.hpp"
+#include "kernels/device.hpp"
 #include "kernels/dropout_random.hpp"
 #include "kernels/layers/lstm.hpp"
 #include "tests/kernels/backend_suite/layer_promises.hpp"
@@ -171,6 +172,26 @@ TEST(Lstm, KeepsFiveFloatsForEachUnitAndStepBesideItsInputAndItsOutput) {
     for (const auto& kept : made.saved)
       if (kept.raw() != input.raw() && kept.raw() != made.outputs[0].raw()) bytes += kept.bytes();
     EXPECT_EQ(bytes, 4U * 6 * 64 * 5 * sizeof(float));
+  });
+}
+
+TEST(Lstm, ManyShapesLeaveNoMemoryBehind) {
+  const auto device = open_device({});
+  const auto on = device->create_stream({.name = "cpu", .threads = 1});
+  const auto op = layers::lstm(9);
+  on->run([&](backend& ops) {
+    std::vector<tensor> weights;
+    for (const shape& dims : {shape{36, 5}, shape{36, 9}, shape{36}, shape{36}})
+      weights.push_back(to_device(ops, random_tensor(dims, 2)));
+    const auto before = device->memory().usage().total_live_bytes;
+    for (std::int64_t steps = 1; steps <= 40; ++steps)
+      for (std::int64_t rows = 1; rows <= 15; ++rows) { // more than the primitives that are kept
+        std::vector<tensor> inputs{ops.allocate_zeroed(dtype::f32, {rows, steps, 5}, memory_use::activations)};
+        run_context context{.ops = ops};
+        auto made = op->forward(context, inputs, weights);
+        op->backward(context, made.outputs, weights, made.saved);
+      }
+    EXPECT_EQ(device->memory().usage().total_live_bytes, before);
   });
 }
 
