@@ -40,9 +40,7 @@ run_summary describe(const resolved_run& plan, const model& net) {
   for (std::size_t i = 0; i < first.size(); ++i) {
     const int end = i + 1 < first.size() ? first[i + 1] : static_cast<int>(net.layers().size());
     stage_report stage;
-    for (int l = first[i]; l < end; ++l)
-      for (const auto& p : net.parameters(l))
-        stage.weight_bytes += 4 * element_count(p.dims);
+    stage.weight_bytes = 4 * net.parameter_count(first[i], end);
     s.stages.push_back(std::move(stage));
   }
   return s;

@@ -20,9 +20,4 @@ struct microbatch_info {
   friend bool operator==(const microbatch_info&, const microbatch_info&) = default;
 };
 
-/// Of a micro-batch of a model without varying extents, whose losses are divided by samples.
-constexpr microbatch_info info_of(std::int64_t samples, std::int64_t minibatch_samples) {
-  return {.samples = samples, .counts = {static_cast<double>(minibatch_samples)}};
-}
-
 } // namespace penstock

@@ -5,6 +5,7 @@
 #include "kernels/shapes_by_extent.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace penstock {
 
@@ -55,14 +56,12 @@ std::vector<state_spec> model::states(int layer) const {
   return specs;
 }
 
-std::int64_t model::parameter_count() const {
+std::int64_t model::parameter_count(int first, int last) const {
+  std::set<std::string> counted;
   std::int64_t n = 0;
-  for (int i = 0; i < static_cast<int>(layers_.size()); ++i)
-    for (const auto& p : parameters(i))
-      n += element_count(p.dims);
-  for (const auto& tie : ties_)
-    n -= static_cast<std::int64_t>(tie.uses.size() - 1) *
-         element_count(own_parameters(tie.owner.layer).at(tie.owner.parameter).dims);
+  for (int l = first; l < last; ++l)
+    for (const auto& p : parameters(l))
+      if (counted.insert(p.name).second) n += element_count(p.dims);
   return n;
 }
 

@@ -110,7 +110,9 @@ public:
   /// of a tied one what its owner says.
   std::vector<parameter_spec> parameters(int layer) const;
   std::vector<state_spec> states(int layer) const;
-  std::int64_t parameter_count() const; ///< a tied one counts once
+  std::int64_t parameter_count() const { return parameter_count(0, static_cast<int>(layers_.size())); }
+  /// Of layers [first, last); a tensor that several of them use counts once.
+  std::int64_t parameter_count(int first, int last) const;
 
   /// Values that cross a cut between layer `cut` - 1 and layer `cut`, by producer order. Inputs do not: the source
   /// feeds them to the stages that read them.

@@ -34,6 +34,13 @@ double mean_loss(const model& net, const loss_metrics& metrics, phase mode) {
   return sum;
 }
 
+double loss_sum(const model& net, const std::vector<int>& losses, const loss_metrics& metrics) {
+  double sum = 0;
+  for (const int l : losses)
+    sum += metrics.sums[net.losses()[static_cast<std::size_t>(l)].first_sum];
+  return sum;
+}
+
 std::vector<shown_value> shown_values(const model& net, const loss_metrics& metrics, phase mode) {
   std::vector<shown_value> values;
   for (const auto& loss : net.losses()) {

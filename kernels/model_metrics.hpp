@@ -16,6 +16,9 @@ struct shown_value {
 /// those that are for training only.
 double mean_loss(const model& net, const loss_metrics& metrics, phase mode);
 
+/// Of those of the model's losses: the sums as they are, for whoever asks whether they are finite.
+double loss_sum(const model& net, const std::vector<int>& losses, const loss_metrics& metrics);
+
 /// Evaluating or of a step. Without the losses that are for training only, but for the first one.
 std::vector<shown_value> shown_values(const model& net, const loss_metrics& metrics, phase mode);
 

@@ -62,9 +62,7 @@ public:
     actors::microbatch_loader loader(model_, data, {.batch = batch_}, 1);
     const auto loaded = loader.load(0, 0);
     call_.info = loaded.info;
-    for (const auto id : whole_.fed())
-      for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
-        if (model_->inputs()[i].value == id) inputs_.push_back(loaded.inputs[i]);
+    inputs_ = actors::fed_of(whole_, loaded);
   }
 
   double step(backend& ops) {

@@ -92,6 +92,7 @@ private:
   std::vector<worker_actor> replicas_;
   caf::actor clipper_;
   std::vector<caf::actor> sharers_;
+  std::vector<shared_tensor> shared_; // with other stages
   stretch_ptr run_;
   std::shared_ptr<const bucket_cuts> buckets_;
   std::shared_ptr<rank_sums> sums_; // where the stage's replicas are on several ranks
@@ -113,8 +114,9 @@ void optimizer_shell::start(caf::event_based_actor* self, context_ptr context, i
   } else {
     reducer = make_local_reducer(static_cast<int>(unit_->replicas.size()));
   }
-  core_.emplace(optimizer_place{stage, parts.where.owner(stage) == parts.rank, shared_tensors(parts, stage)},
-                context_->services.options, std::move(owned), std::move(reducer));
+  shared_ = shared_tensors(parts, stage);
+  core_.emplace(optimizer_place{stage, parts.where.owner(stage) == parts.rank, shared_}, context_->services.options,
+                std::move(owned), std::move(reducer));
 }
 
 void optimizer_shell::carry_out_one(sum_replicas& e) {
@@ -151,9 +153,7 @@ void optimizer_shell::record_sum(const reduced_msg& sum, std::int64_t begun_ns) 
 // The update goes on when they are there: other stages read them.
 void optimizer_shell::carry_out_one(share_uses& e) {
   auto uses = std::make_shared<tie_msg>(std::move(e.message));
-  post([uses, job = e.job, shared = shared_tensors(context_->services.built, unit_->index)](
-           backend&) { uses->tensors = uses_of(shared, *job->gradients); },
-       [] {},
+  post([uses, job = e.job, shared = shared_](backend&) { uses->tensors = uses_of(shared, *job->gradients); }, [] {},
        [uses, to = address()](std::exception_ptr failure) {
          caf::anon_send(to, shared_msg{uses, std::move(failure)});
        });

@@ -61,9 +61,7 @@ public:
     microbatch_loader loader(parts_.net, data, {.batch = samples_, .seed = run_.seed}, 1);
     const auto loaded = loader.load(0, 0);
     info_ = loaded.info;
-    for (const auto id : stage_.layers->fed())
-      for (std::size_t i = 0; i < loaded.inputs.size(); ++i)
-        if (parts_.net->inputs()[i].value == id) inputs_.push_back(loaded.inputs[i]);
+    inputs_ = fed_of(*stage_.layers, loaded);
   }
 
   // Two micro-batches and, on the first worker, an update. Times may be null; they are there after settle().

@@ -6,6 +6,7 @@
 #include "actors/stage/stage_compute.hpp"
 #include "actors/stage/stage_copies.hpp"
 #include "kernels/check.hpp"
+#include "kernels/model_metrics.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -168,19 +169,15 @@ void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
 
 // What the model reads from outside, behind what came from the stage before.
 void oracle_executor::feed(const stage_unit& s, const loaded_microbatch& loaded, std::vector<tensor>& flowing) const {
-  const auto& net = *services_.built.net;
   if (loaded.info.samples == 0) return;
-  for (const auto id : s.layers->fed())
-    for (std::size_t i = 0; i < net.inputs().size(); ++i)
-      if (net.inputs()[i].value == id) flowing.push_back(loaded.inputs[i]);
+  for (auto& t : fed_of(*s.layers, loaded))
+    flowing.push_back(std::move(t));
 }
 
 void oracle_executor::require_finite_loss(const stage_unit& s, const microbatch_record& record,
                                           const loss_metrics& metrics) const {
   if (!services_.options.stop_on_nonfinite) return;
-  double loss = 0;
-  for (const int l : s.layers->losses())
-    loss += metrics.sums[services_.built.net->losses()[static_cast<std::size_t>(l)].first_sum];
+  const double loss = loss_sum(*services_.built.net, s.layers->losses(), metrics);
   if (std::isfinite(loss)) return;
   throw error("[training] the loss is not finite (" + std::to_string(loss) + "): stage " + std::to_string(s.index) +
               ", minibatch " + std::to_string(record.id.minibatch) + ", micro-batch " +

@@ -29,4 +29,13 @@ loaded_microbatch microbatch_loader::load(std::int64_t minibatch, std::int32_t m
   return result;
 }
 
+std::vector<tensor> fed_of(const segment& layers, const loaded_microbatch& loaded) {
+  std::vector<tensor> fed;
+  const auto& inputs = layers.whole().inputs();
+  for (const auto id : layers.fed())
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].value == id) fed.push_back(loaded.inputs[i]);
+  return fed;
+}
+
 } // namespace penstock::actors

@@ -5,6 +5,7 @@
 #include "actors/source/data_binding.hpp"
 #include "actors/source/source_core.hpp"
 #include "kernels/memory_pool.hpp"
+#include "kernels/segment.hpp"
 
 #include <memory>
 
@@ -28,5 +29,8 @@ private:
   int microbatches_;
   memory_pool pool_;
 };
+
+/// Of a loaded micro-batch, what that range of the model is fed, in the order of segment::fed().
+std::vector<tensor> fed_of(const segment& layers, const loaded_microbatch& loaded);
 
 } // namespace penstock::actors

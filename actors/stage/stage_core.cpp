@@ -2,6 +2,7 @@
 #include "actors/stage/stage_core.hpp"
 
 #include "kernels/check.hpp"
+#include "kernels/model_metrics.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -257,9 +258,7 @@ std::int64_t stage_core::holds_from() const {
 
 void require_finite_loss(const stage_place& place, const stage_work& job) {
   if (job.what != stage_work::kind::forward || !place.stops_on_nonfinite) return;
-  double loss = 0;
-  for (const int l : place.layers->losses())
-    loss += job.metrics.sums[place.layers->whole().losses()[static_cast<std::size_t>(l)].first_sum];
+  const double loss = loss_sum(place.layers->whole(), place.layers->losses(), job.metrics);
   if (std::isfinite(loss)) return;
   throw error("[training] the loss is not finite (" + std::to_string(loss) + "): " + name_of(place) + ", minibatch " +
               std::to_string(job.key.minibatch) + ", micro-batch " + std::to_string(job.key.microbatch) +

@@ -16,15 +16,39 @@
 namespace penstock::apps {
 namespace {
 
+template <class Opened>
 struct data_kind {
   std::string name;
   std::string argument; ///< what follows the colon; "" when nothing does
-  std::function<image_pair(const std::string& argument, const data_options&)> open;
+  std::function<Opened(const std::string& argument, const data_options&)> open;
+
+  std::string form() const { return argument.empty() ? name : name + ":" + argument; }
 };
 
-const std::vector<data_kind>& data_kinds() {
+// `of`: what they are for, where that must be said.
+template <class Opened>
+Opened open_kind(const std::vector<data_kind<Opened>>& kinds, const data_options& options, const std::string& of) {
+  const auto colon = options.spec.find(':');
+  const auto name = options.spec.substr(0, colon);
+  const auto argument = colon == std::string::npos ? "" : options.spec.substr(colon + 1);
+  std::vector<std::string> names;
+  std::vector<std::string> forms;
+  for (const auto& kind : kinds) {
+    if (kind.name == name) {
+      const bool complete = kind.argument.empty() ? colon == std::string::npos : !argument.empty();
+      if (!complete) throw usage_error("data " + in_quotes(options.spec) + ": wanted " + kind.form());
+      return kind.open(argument, options);
+    }
+    names.push_back(kind.name);
+    forms.push_back(kind.form());
+  }
+  throw usage_error("unknown data " + in_quotes(options.spec) + did_you_mean(name, names) + ", wanted " +
+                    join(forms, ", ") + of);
+}
+
+const std::vector<data_kind<image_pair>>& image_kinds() {
   using options = data_options;
-  static const std::vector<data_kind> kinds{
+  static const std::vector<data_kind<image_pair>> kinds{
       {"fashion-mnist", "DIR",
        [](const auto& a, const options& o) { return open_idx("fashion-mnist", a, fashion_mnist_normalization(), o); }},
       {"idx", "DIR", [](const auto& a, const options& o) { return open_idx("idx", a, mnist_normalization(), o); }},
@@ -34,10 +58,6 @@ const std::vector<data_kind>& data_kinds() {
       {"synthetic", "", [](const auto&, const options& o) { return open_synthetic(o); }},
   };
   return kinds;
-}
-
-std::string form_of(const data_kind& kind) {
-  return kind.argument.empty() ? kind.name : kind.name + ":" + kind.argument;
 }
 
 void require_positive(const char* what, std::int64_t value) {
@@ -50,31 +70,10 @@ image_pair open_images(const data_options& options) {
   require_positive("the image size", options.image_size);
   require_positive("the number of channels", options.channels);
   require_positive("the number of classes", options.classes);
-  const auto colon = options.spec.find(':');
-  const auto name = options.spec.substr(0, colon);
-  const auto argument = colon == std::string::npos ? "" : options.spec.substr(colon + 1);
-  std::vector<std::string> names;
-  std::vector<std::string> forms;
-  for (const auto& kind : data_kinds()) {
-    if (kind.name == name) {
-      const bool complete = kind.argument.empty() ? colon == std::string::npos : !argument.empty();
-      if (!complete) throw usage_error("data " + in_quotes(options.spec) + ": wanted " + form_of(kind));
-      return kind.open(argument, options);
-    }
-    names.push_back(kind.name);
-    forms.push_back(form_of(kind));
-  }
-  throw usage_error("unknown data " + in_quotes(options.spec) + did_you_mean(name, names) + ", wanted " +
-                    join(forms, ", "));
+  return open_kind(image_kinds(), options, "");
 }
 
 namespace {
-
-struct sequence_kind {
-  std::string name;
-  std::string argument;
-  std::function<data_pair(const std::string& argument, const data_options&)> open;
-};
 
 // Samples of numbers and ids at random, from the model's inputs alone.
 data_pair open_made_up(const data_options& options) {
@@ -92,10 +91,15 @@ std::shared_ptr<const tokenizer> tokenizer_of(const data_options& options) {
 
 // No longer than the model can take, where it says.
 std::int64_t most_tokens_of(const data_options& options, std::int64_t usual) {
-  if (options.text.most_tokens > 0) return options.text.most_tokens;
-  for (const auto& e : options.net->extents())
-    if (e.most > 0) usual = std::min(usual, e.most);
-  return usual;
+  std::int64_t most = options.text.most_tokens > 0 ? options.text.most_tokens : usual;
+  for (const auto& e : options.net->extents()) {
+    if (e.most == 0 || most <= e.most) continue;
+    if (options.text.most_tokens > 0)
+      throw usage_error("found " + std::to_string(most) + " tokens of a sequence (--max-length), wanted at most the " +
+                        std::to_string(e.most) + " that " + options.net->name() + " takes");
+    most = e.most;
+  }
+  return most;
 }
 
 data_pair open_labelled(const std::string& where, const data_options& options) {
@@ -113,8 +117,8 @@ data_pair open_questions(const std::string& where, const data_options& options) 
   return {std::move(pair.train), std::move(pair.test), {}};
 }
 
-const std::vector<sequence_kind>& sequence_kinds() {
-  static const std::vector<sequence_kind> kinds{
+const std::vector<data_kind<data_pair>>& sequence_kinds() {
+  static const std::vector<data_kind<data_pair>> kinds{
       {"labelled-text", "DIR or TRAIN.tsv,TEST.tsv",
        [](const auto& a, const data_options& o) { return open_labelled(a, o); }},
       {"squad", "DIR or TRAIN.json,DEV.json",
@@ -124,30 +128,10 @@ const std::vector<sequence_kind>& sequence_kinds() {
   return kinds;
 }
 
-data_pair open_sequences(const data_options& options) {
-  const auto colon = options.spec.find(':');
-  const auto name = options.spec.substr(0, colon);
-  const auto argument = colon == std::string::npos ? "" : options.spec.substr(colon + 1);
-  std::vector<std::string> names;
-  std::vector<std::string> forms;
-  for (const auto& kind : sequence_kinds()) {
-    const auto form = kind.argument.empty() ? kind.name : kind.name + ":" + kind.argument;
-    if (kind.name == name) {
-      if (kind.argument.empty() != argument.empty())
-        throw usage_error("data " + in_quotes(options.spec) + ": wanted " + form);
-      return kind.open(argument, options);
-    }
-    names.push_back(kind.name);
-    forms.push_back(form);
-  }
-  throw usage_error("unknown data " + in_quotes(options.spec) + did_you_mean(name, names) + ", wanted " +
-                    join(forms, ", ") + " for " + options.net->name());
-}
-
 } // namespace
 
 data_pair open_data(const data_options& options) {
-  if (options.net != nullptr) return open_sequences(options);
+  if (options.net != nullptr) return open_kind(sequence_kinds(), options, " for " + options.net->name());
   auto images = open_images(options);
   return {std::move(images.train), std::move(images.test), images.conversion};
 }

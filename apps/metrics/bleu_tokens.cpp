@@ -1,6 +1,7 @@
 // The tokenizers of BLEU: passes over a line's code points, each reading left to right what the one before wrote.
 #include "apps/metrics/bleu.hpp"
 #include "apps/metrics/characters.hpp"
+#include "apps/text/unicode.hpp"
 
 #include <utility>
 
@@ -44,14 +45,18 @@ std::u32string split_single(std::u32string_view text, Class is_one) {
   return out;
 }
 
+bool is_blank(char32_t code) { // what Python's str.split() takes for one
+  return unicode::is_white_space(code, unicode::whose_space::python);
+}
+
 bool is_no_number(char32_t code) {
-  return !is_number(code);
+  return !unicode::is_number(code);
 }
 
 std::u32string international(std::u32string_view text) {
-  const auto left = split_pairs(text, is_no_number, is_punctuation, blanks::around_second);
-  const auto right = split_pairs(left, is_punctuation, is_no_number, blanks::around_first);
-  return split_single(right, is_symbol);
+  const auto left = split_pairs(text, is_no_number, unicode::is_punctuation, blanks::around_second);
+  const auto right = split_pairs(left, unicode::is_punctuation, is_no_number, blanks::around_first);
+  return split_single(right, unicode::is_symbol);
 }
 
 void replace_all(std::u32string& text, std::u32string_view old, std::u32string_view with) {
@@ -105,14 +110,14 @@ std::string_view name_of(bleu_tokenizer tokenizer) {
 std::vector<std::string> bleu_tokens(std::string_view line, bleu_tokenizer tokenizer, bool is_lower_case) {
   auto text = code_points(line);
   if (is_lower_case) text = lower_case(text);
-  while (!text.empty() && is_space(text.back()))
+  while (!text.empty() && is_blank(text.back()))
     text.pop_back(); // before the passes, which look at what is beside a mark
   if (tokenizer == bleu_tokenizer::intl) text = international(text);
   if (tokenizer == bleu_tokenizer::thirteen_a) text = western(text);
   std::vector<std::string> tokens;
   for (std::size_t at = 0; at < text.size();) {
     std::size_t end = at;
-    while (end < text.size() && !is_space(text[end]))
+    while (end < text.size() && !is_blank(text[end]))
       ++end;
     if (end > at) tokens.push_back(utf8(std::u32string_view(text).substr(at, end - at)));
     at = end + 1;

@@ -1,8 +1,9 @@
 // Unicode by utf8proc, and the two rules of lower case that need more than one code point.
 #include "apps/metrics/characters.hpp"
 
+#include "apps/text/unicode.hpp"
+
 #include <algorithm>
-#include <array>
 #include <utf8proc.h>
 
 namespace penstock::apps {
@@ -13,13 +14,9 @@ utf8proc_category_t category(char32_t code) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code));
 }
 
-bool is_between(char32_t code, utf8proc_category_t first, utf8proc_category_t last) {
-  const auto found = category(code);
-  return found >= first && found <= last;
-}
-
 bool is_cased(char32_t code) {
-  return is_between(code, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LT);
+  const auto found = category(code);
+  return found >= UTF8PROC_CATEGORY_LU && found <= UTF8PROC_CATEGORY_LT;
 }
 
 // Unicode's Case_Ignorable: marks, formats, modifiers, and what may stand within a word.
@@ -64,11 +61,8 @@ std::u32string code_points(std::string_view text) {
 std::string utf8(std::u32string_view text) {
   std::string bytes;
   bytes.reserve(text.size());
-  std::array<utf8proc_uint8_t, 4> piece{};
-  for (const auto code : text) {
-    const auto size = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code), piece.data());
-    bytes.append(piece.begin(), piece.begin() + size);
-  }
+  for (const auto code : text)
+    unicode::append_character(bytes, code);
   return bytes;
 }
 
@@ -85,25 +79,6 @@ std::u32string lower_case(std::u32string_view text) {
     else
       low += static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(text[at])));
   return low;
-}
-
-bool is_punctuation(char32_t code) {
-  return is_between(code, UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PO);
-}
-bool is_symbol(char32_t code) {
-  return is_between(code, UTF8PROC_CATEGORY_SM, UTF8PROC_CATEGORY_SO);
-}
-bool is_number(char32_t code) {
-  return is_between(code, UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NO);
-}
-bool is_letter(char32_t code) {
-  return is_between(code, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LO);
-}
-
-// Separators, and the controls whose bidirectional class is one.
-bool is_space(char32_t code) {
-  if (code < 0x80) return code == U' ' || (code >= 0x09 && code <= 0x0d) || (code >= 0x1c && code <= 0x1f);
-  return code == 0x85 || is_between(code, UTF8PROC_CATEGORY_ZS, UTF8PROC_CATEGORY_ZP);
 }
 
 } // namespace penstock::apps

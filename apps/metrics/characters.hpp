@@ -1,4 +1,5 @@
-// Code points and their Unicode classes, for what metrics do with text. utf8proc is seen by the .cpp alone.
+// Text as code points, for what metrics do with it. Their classes are in apps/text/unicode.hpp; utf8proc is seen by the
+// .cpp alone.
 #pragma once
 
 #include <string>
@@ -12,11 +13,5 @@ std::string utf8(std::u32string_view text);
 
 /// As Python's str.lower(): a capital sigma becomes the final one at a word's end, U+0130 two code points.
 std::u32string lower_case(std::u32string_view text);
-
-bool is_punctuation(char32_t code); ///< \p{P}
-bool is_symbol(char32_t code);      ///< \p{S}
-bool is_number(char32_t code);      ///< \p{N}
-bool is_letter(char32_t code);      ///< \p{L}
-bool is_space(char32_t code);       ///< what Python's str.split() takes for one
 
 } // namespace penstock::apps

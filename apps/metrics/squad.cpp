@@ -2,6 +2,7 @@
 #include "apps/metrics/squad.hpp"
 
 #include "apps/metrics/characters.hpp"
+#include "apps/text/unicode.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 
@@ -24,7 +25,7 @@ bool is_ascii_punctuation(char32_t code) {
 
 // What a regular expression's \b in Python takes for a part of a word; the underscore has gone with the punctuation.
 bool is_word_part(char32_t code) {
-  return is_letter(code) || is_number(code);
+  return unicode::is_letter(code) || unicode::is_number(code);
 }
 
 // The normalised answer's words. An article is a whole word between other characters: that of "a-b" goes before the
@@ -34,7 +35,7 @@ std::vector<std::u32string> words_of(std::string_view answer) {
   std::erase_if(text, is_ascii_punctuation);
   std::vector<std::u32string> words(1);
   for (std::size_t at = 0; at < text.size();) {
-    if (is_space(text[at])) {
+    if (unicode::is_white_space(text[at], unicode::whose_space::python)) {
       words.emplace_back();
       ++at;
       continue;

@@ -26,14 +26,6 @@ double input_bytes(const model& net, int first_layer, double samples) {
   return float_bytes * elements * samples;
 }
 
-double weight_bytes(const model& net, int begin, int end) {
-  double elements = 0;
-  for (int layer = begin; layer < end; ++layer)
-    for (const auto& p : net.parameters(layer))
-      elements += static_cast<double>(element_count(p.dims));
-  return float_bytes * elements;
-}
-
 // By host, for who it is that has too little.
 std::map<std::string, double> bytes_by_host(const planner::execution_plan& p, const std::vector<rank_room>& rooms,
                                             const std::function<double(std::size_t)>& of_stage) {
@@ -59,7 +51,7 @@ std::vector<stage_bytes> least_bytes(const planner::execution_plan& p, const mod
   std::vector<stage_bytes> all;
   for (std::size_t s = 0; s < first.size(); ++s) {
     const int end = s + 1 < first.size() ? first[s + 1] : static_cast<int>(net.layers().size());
-    const double weights = weight_bytes(net, first[s], end);
+    const double weights = float_bytes * static_cast<double>(net.parameter_count(first[s], end));
     const auto& stage = shape.stages[s];
     all.push_back({weights * (1 + optimizer_copies),
                    weights * static_cast<double>(stage.readable_versions + 1 + optimizer_copies) +

@@ -112,6 +112,11 @@ bool is_punctuation(char32_t c) {
   return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
 }
 
+bool is_symbol(char32_t c) {
+  const auto category = category_of(c);
+  return category >= UTF8PROC_CATEGORY_SM && category <= UTF8PROC_CATEGORY_SO;
+}
+
 bool is_nonspacing_mark(char32_t c) {
   return category_of(c) == UTF8PROC_CATEGORY_MN;
 }

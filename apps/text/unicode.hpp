@@ -26,6 +26,7 @@ enum class whose_space : std::uint8_t { python, rust };
 bool is_other(char32_t c);      ///< categories Cc, Cf, Cs, Co
 bool is_unassigned(char32_t c); ///< Cn
 bool is_punctuation(char32_t c);
+bool is_symbol(char32_t c);
 bool is_nonspacing_mark(char32_t c); ///< Mn
 bool is_letter(char32_t c);
 bool is_number(char32_t c);

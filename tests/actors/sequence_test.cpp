@@ -202,6 +202,9 @@ TEST(Ties, AreCountedOnceAndKeepTheirOwnersName) {
     for (const auto& p : tied->parameters(l))
       if (names.insert(p.name).second) count += element_count(p.dims);
   EXPECT_EQ(tied->parameter_count(), count);
+  const int end = static_cast<int>(tied->layers().size());
+  EXPECT_EQ(tied->parameter_count(0, 3) + tied->parameter_count(3, end), count + element_count({11, 8}))
+      << "each of two stages has the tensor";
   EXPECT_FALSE(names.contains("head.weight"));
   EXPECT_TRUE(names.contains("head.bias"));
 }

@@ -73,6 +73,31 @@ TEST_F(BertApp, AFileOfMiniLMsFormLoadsIntoStages) {
   EXPECT_THAT(run.output, HasSubstr("drawn anew (2): classifier.bias, classifier.weight"));
 }
 
+TEST_F(BertApp, LabelledTextThatDoesNotFitIsRefusedInOneLine) {
+  write_file(folder_ / "train.tsv", "noun\ta b c d\nverb\td c b a\n");
+  const std::vector<std::string> fits{"--hf-config",  "config.json", "--data",  "labelled-text:train.tsv",
+                                      "--steps",      "1",           "--batch", "2",
+                                      "--eval-every", "-1"};
+  const auto run_with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), fits.begin(), fits.end());
+    return bert(more);
+  };
+  EXPECT_EQ(run_with({"--tokenizer", "vocab.txt"}).exit_code, 0) << "as long as the model takes, unless told";
+  EXPECT_EQ(run_with({"--tokenizer", "vocab.txt", "--max-length", "10"}).exit_code, 0);
+  const std::vector<std::pair<std::vector<std::string>, std::string>> refusals{
+      {{"--tokenizer", "vocab.txt", "--max-length", "11"},
+       "found 11 tokens of a sequence (--max-length), wanted at most the 10 that bert takes"},
+      {{}, "text needs a tokenizer: wanted --tokenizer FILE"},
+      {{"--data", "synthetic:", "--tokenizer", "vocab.txt"}, "data 'synthetic:': wanted synthetic"},
+      {{"--data", "labelled-txt:x", "--tokenizer", "vocab.txt"}, "did you mean 'labelled-text'"}};
+  for (const auto& [arguments, says] : refusals) {
+    const auto refused = run_with(arguments);
+    EXPECT_EQ(refused.exit_code, 2) << says;
+    ASSERT_EQ(refused.error_lines().size(), 1U) << refused.errors;
+    EXPECT_THAT(refused.errors, HasSubstr(says));
+  }
+}
+
 TEST_F(BertApp, EveryLineBecomesAVectorOfLengthOneWhateverTheStages) {
   make_weights();
   const std::string lines = "a b c\n\nabc\nd d d d d d d\nb\n";

@@ -5,6 +5,7 @@
 #include "kernels/segment.hpp"
 #include "kernels/stream.hpp"
 #include "tests/parity/sketches.hpp"
+#include "tests/support/microbatch.hpp"
 
 #include <gtest/gtest.h>
 

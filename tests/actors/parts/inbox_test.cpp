@@ -3,6 +3,7 @@
 #include "kernels/check.hpp"
 #include "kernels/layers/layers.hpp"
 #include "kernels/model_builder.hpp"
+#include "tests/support/microbatch.hpp"
 
 #include <gmock/gmock.h>
 

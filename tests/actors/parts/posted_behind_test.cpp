@@ -6,6 +6,7 @@
 #include "actors/stage/work_line.hpp"
 #include "actors/stage/worker_core.hpp"
 #include "kernels/reference/reference_backend.hpp"
+#include "tests/support/microbatch.hpp"
 #include "tests/support/tiny_training.hpp"
 
 #include <gmock/gmock.h>

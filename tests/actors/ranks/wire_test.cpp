@@ -1,6 +1,7 @@
 // Messages through their wire form and back, and what is no message.
 #include "actors/ranks/wire.hpp"
 #include "kernels/check.hpp"
+#include "tests/support/microbatch.hpp"
 
 #include <gmock/gmock.h>
 
