@@ -90,6 +90,8 @@ public:
   /// Of all losses: "loss", "correct", ...; behind the loss's name where there are several ("aux.loss").
   const std::vector<std::string>& sums() const { return sums_; }
   const std::vector<parameter_tie>& ties() const { return ties_; }
+  /// Further names that a file has for a parameter: those of a tied one's uses, and what else was said; by these names.
+  const std::map<std::string, std::string>& aliases() const { return aliases_; }
   /// Layers that no cut should part.
   const std::vector<std::vector<std::string>>& kept_together() const { return kept_together_; }
   /// First layers of what freezes as a whole, ascending; empty: each layer by itself.
@@ -146,6 +148,7 @@ private:
   std::vector<std::string> counts_{"samples"};
   std::vector<std::string> sums_;
   std::vector<parameter_tie> ties_;
+  std::map<std::string, std::string> aliases_;
   std::vector<std::vector<std::string>> kept_together_;
   std::vector<int> freeze_units_;
   value_id output_{};

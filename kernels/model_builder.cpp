@@ -127,6 +127,7 @@ void model_builder::resolve_ties() {
       throw usage_error(model_.name_ + ": " + full + " is tied to " + w.target + " of shape " + to_string(owner.dims) +
                         (mine == specs.size() ? ", and is no parameter" : ", and has " + to_string(specs[mine].dims)));
     tie->uses.push_back({w.layer, mine});
+    model_.aliases_[full] = w.target;
   }
   for (auto& tie : model_.ties_)
     std::sort(tie.uses.begin(), tie.uses.end(), [](const auto& a, const auto& b) { return a.layer < b.layer; });
@@ -234,6 +235,8 @@ model model_builder::build_like(const model& m, std::vector<std::optional<value_
   for (const auto id : m.results())
     result(mine(id));
   model_.kept_together_ = m.kept_together();
+  for (const auto& [alias, parameter] : m.aliases())
+    also_named(alias, parameter);
   // A unit begins where its first layer stands now.
   for (const int unit : m.freeze_units())
     for (std::size_t l = 0; l < model_.layers_.size(); ++l)

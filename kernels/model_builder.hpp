@@ -42,6 +42,10 @@ public:
   static parameter_ties ties_of(const model& m, int layer);
   /// Throws usage_error likewise; one of the inputs must be a layer's output.
   void loss(std::string name, loss_ptr op, std::vector<value_id> inputs, loss_options options = {});
+  /// Files have that parameter under this name too (model::aliases).
+  void also_named(std::string alias, std::string parameter) {
+    model_.aliases_[std::move(alias)] = std::move(parameter);
+  }
   /// A value that leaves the last stage.
   void result(value_id id) { model_.results_.push_back(id); }
   /// The layer added next begins what freezes as a whole.

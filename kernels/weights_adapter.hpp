@@ -17,4 +17,8 @@ struct adapted_weights {
 /// Renames, adds and takes out tensors of the file's. Throws usage_error for names that become one.
 using weights_adapter = std::function<adapted_weights(const model& net, safetensors_contents& file)>;
 
+/// Files may have a parameter under any of its names (model::aliases), or under several with equal values: it is left
+/// under its own. Throws usage_error for values that differ.
+void take_aliases(const model& net, safetensors_contents& file);
+
 } // namespace penstock

@@ -157,6 +157,7 @@ weights_contents read_weights(std::shared_ptr<const model> net, const weights_so
   strip_prefix(contents, from.prefix, file);
   adapted_weights adapted;
   if (from.adapt) adapted = from.adapt(*net, contents);
+  take_aliases(*net, contents);
   matcher match(file, contents, adapted.drawn, pool);
   const int layers = static_cast<int>(net->layers().size());
   const segment whole(net, 0, layers);
@@ -207,6 +208,8 @@ void save_weights(const std::vector<stage_snapshot>& all, std::shared_ptr<const 
                   const std::filesystem::path& file) {
   memory_pool pool;
   auto tensors = weights_in_use(all, rule);
+  for (const auto& [alias, name] : net->aliases())
+    tensors.emplace(alias, tensors.at(name));
   tensors.merge(states_of(all, std::move(net), pool));
   write_safetensors(file, tensors, {{"format", "pt"}});
 }

@@ -28,7 +28,8 @@ weights_contents read_weights(std::shared_ptr<const model> net, const weights_so
 /// Puts what is there into the stages on this rank, statistics into every replica.
 void load_partial(pipeline& p, const std::vector<stage_snapshot>& given);
 
-/// Parameters, averaged where the optimizer has averages, and the replicas' mean statistics.
+/// Parameters, averaged where the optimizer has averages, under all their names (model::aliases), and the replicas' mean
+/// statistics.
 void save_weights(const std::vector<stage_snapshot>& all, std::shared_ptr<const model> net, const optimizer& rule,
                   const std::filesystem::path& file);
 

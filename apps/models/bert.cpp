@@ -20,7 +20,7 @@ constexpr initializer zeros{initializer_kind::constant, 0};
 class bert_builder {
 public:
   bert_builder(const model_options& options, std::string head)
-      : g_(bert_geometry_of(options)), head_(std::move(head)), b_("bert"),
+      : g_(bert_geometry_of(options)), head_(std::move(head)), is_untied_(options.own.contains("untied")), b_("bert"),
         length_(options.length > 0 ? options.length : std::min(usual_length, g_.positions)) {
     if (length_ > g_.positions)
       throw usage_error("--length: found " + std::to_string(length_) + ", wanted at most the " +
@@ -46,8 +46,8 @@ public:
 private:
   initializer drawn() const { return {initializer_kind::normal, g_.deviation}; }
 
-  value_id add(const std::string& name, layer_ptr op, std::vector<value_id> inputs) {
-    return last_ = b_.add(name, std::move(op), std::move(inputs));
+  value_id add(const std::string& name, layer_ptr op, std::vector<value_id> inputs, const parameter_ties& tied = {}) {
+    return last_ = b_.add(name, std::move(op), std::move(inputs), tied);
   }
   value_id dense(const std::string& name, value_id x, std::int64_t out) {
     return add(
@@ -148,6 +148,8 @@ private:
     dense(name + ".transform.dense", last_, g_.hidden);
     add(name + ".transform.gelu", layers::gelu(g_.gelu), {last_});
     norm(name + ".transform.LayerNorm");
+    parameter_ties tied;
+    if (!is_untied_) tied["decoder.weight"] = "bert.embeddings.word_embeddings.weight";
     const auto words = add(name,
                            layers::linear({.in_features = g_.hidden,
                                            .out_features = g_.vocabulary,
@@ -155,7 +157,8 @@ private:
                                            .bias_init = zeros,
                                            .weight_name = "decoder.weight",
                                            .bias_name = "bias"}),
-                           {last_});
+                           {last_}, tied);
+    b_.also_named(name + ".decoder.bias", name + ".bias");
     last_ = encoded;
     const auto pooled = add_pooler();
     const auto sentences = dense("cls.seq_relationship", pooled, 2);
@@ -173,6 +176,7 @@ private:
 
   bert_geometry g_;
   std::string head_;
+  bool is_untied_;
   model_builder b_;
   std::int64_t length_;
   extent_id time_{};
@@ -186,6 +190,8 @@ model build_bert(const model_options& options) {
   const std::vector<std::string> heads{"classification", "span", "pretraining", "embed"};
   if (std::find(heads.begin(), heads.end(), head) == heads.end())
     throw usage_error("--head: found " + in_quotes(head) + did_you_mean(head, heads) + ", wanted " + join(heads, ", "));
+  if (options.own.contains("untied") && head != "pretraining")
+    throw usage_error("--untied: --head " + head + " ties nothing, wanted it beside --head pretraining");
   return bert_builder(options, head).build(options.classes);
 }
 
@@ -199,6 +205,9 @@ model_entry bert_entry() {
                    {"head", "NAME",
                     "classification, span, pretraining (masked words and next sentence) or embed, for bert --embed "
                     "[classification]"},
+                   {"untied", "",
+                    "The pretraining head's word table is its own, not the embeddings': for schedules whose stages "
+                    "update apart"},
                    {"gelu", "FORM", "erf, Hugging Face's, or tanh, Google's [erf, or what --hf-config says]"}};
   entry.adapt_weights = adapt_bert_weights;
   return entry;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> head_prefixes{"bert.pooler.", "cls.", "classifier.", "qa_outputs."};
 const std::string word_table = "bert.embeddings.word_embeddings.weight";
-const std::string decoder = "cls.predictions.decoder.weight";
+const std::string decoder = "cls.predictions.decoder.weight"; // a parameter where it is not tied
 
 bool is_of_a_head(const std::string& name) {
   return std::any_of(head_prefixes.begin(), head_prefixes.end(), [&](auto p) { return name.starts_with(p); });
@@ -28,7 +28,6 @@ std::string own_name(std::string name) {
     if (name.starts_with(part)) name = "bert." + name;
   replace_end(name, "LayerNorm.gamma", "LayerNorm.weight");
   replace_end(name, "LayerNorm.beta", "LayerNorm.bias");
-  if (name == "cls.predictions.decoder.bias") name = "cls.predictions.bias";
   return name;
 }
 
@@ -36,17 +35,12 @@ bool is_no_weight(const std::string& name) {
   return name == "bert.embeddings.position_ids" || name == "bert.embeddings.token_type_ids";
 }
 
-// Of the two names of the head's bias, which is one tensor, a file may have either or both.
-bool is_second_bias(const std::string& name, const named_tensors& tensors) {
-  return name == "cls.predictions.decoder.bias" && tensors.contains("cls.predictions.bias");
-}
-
 void rename(safetensors_contents& file) {
   named_tensors renamed;
   std::map<std::string, std::string> converted;
   for (auto& [name, value] : file.tensors) {
     const auto own = own_name(name);
-    if (is_no_weight(own) || is_second_bias(name, file.tensors)) continue;
+    if (is_no_weight(own)) continue;
     if (!renamed.emplace(own, value).second)
       throw usage_error("[weights] two tensors are " + own + ": it is there under another spelling too");
     if (const auto it = file.converted.find(name); it != file.converted.end()) converted[own] = it->second;
@@ -67,6 +61,7 @@ std::string part_of_note(const char* what, const std::vector<std::string>& names
 
 adapted_weights adapt_bert_weights(const model& net, safetensors_contents& file) {
   rename(file);
+  take_aliases(net, file);
   std::set<std::string> wanted;
   for (int layer = 0; layer < static_cast<int>(net.layers().size()); ++layer)
     for (const auto& p : net.parameters(layer))

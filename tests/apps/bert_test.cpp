@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <cstring>
 #include <sstream>
 
 namespace penstock::test {
@@ -71,6 +72,48 @@ TEST_F(BertApp, AFileOfMiniLMsFormLoadsIntoStages) {
                          "--steps", "1", "--stages", "3", "--weights", "minilm.safetensors"});
   EXPECT_EQ(run.exit_code, 0) << run.errors;
   EXPECT_THAT(run.output, HasSubstr("drawn anew (2): classifier.bias, classifier.weight"));
+}
+
+// What transformers' strict loading wants: both of its names for each of the two tensors that have two.
+TEST_F(BertApp, ATiedHeadIsSavedUnderBothNamesAndCountsOnce) {
+  const std::vector<std::string> pretraining{"--hf-config",
+                                             "config.json",
+                                             "--head",
+                                             "pretraining",
+                                             "--length",
+                                             "6",
+                                             "--batch",
+                                             "4",
+                                             "--steps",
+                                             "3",
+                                             "--schedule",
+                                             "1f1b",
+                                             "--stages",
+                                             "3",
+                                             "--synthetic-samples",
+                                             "8"};
+  auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), pretraining.begin(), pretraining.end());
+    return bert(more);
+  };
+  const auto run = with({"--save-weights", "tied.safetensors"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  memory_pool pool;
+  const auto saved = read_safetensors(folder_ / "tied.safetensors", pool).tensors;
+  EXPECT_EQ(saved.size(), 5U + 2 * 16 + 2 + 5 + 2 + 2);
+  for (const auto& [alias, name] :
+       {std::pair("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+        {"cls.predictions.decoder.bias", "cls.predictions.bias"}}) {
+    const auto& one = saved.at(alias);
+    const auto& other = saved.at(name);
+    ASSERT_EQ(one.dims(), other.dims());
+    EXPECT_EQ(std::memcmp(one.raw(), other.raw(), one.bytes()), 0) << alias;
+  }
+  EXPECT_EQ(with({"--weights", "tied.safetensors", "--eval-only"}).exit_code, 0);
+  const auto apart = with({"--schedule", "pipedream"});
+  EXPECT_EQ(apart.exit_code, 2);
+  EXPECT_THAT(apart.errors, HasSubstr("--untied"));
+  EXPECT_EQ(with({"--schedule", "pipedream", "--untied", "--weights", "tied.safetensors"}).exit_code, 0);
 }
 
 TEST_F(BertApp, LabelledTextThatDoesNotFitIsRefusedInOneLine) {

@@ -58,13 +58,18 @@ TEST(Bert, ParameterCountsAreHuggingFaces) {
   EXPECT_EQ(bert({{"size", "large"}, {"head", "span"}}).parameter_count(), 334'094'338);
   const auto pretraining = bert({{"head", "pretraining"}});
   EXPECT_EQ(pretraining.counts(), (std::vector<std::string>{"samples", "masked"}));
-  const std::int64_t untied = 30522 * 768;
-  EXPECT_EQ(pretraining.parameter_count(), 110'106'428 + untied);
-  EXPECT_EQ(parameter_shapes(pretraining).size(), 206U + 1);
+  EXPECT_EQ(pretraining.parameter_count(), 110'106'428);
+  EXPECT_EQ(parameter_shapes(pretraining).size(), 206U);
+  EXPECT_EQ(pretraining.aliases(), (std::map<std::string, std::string>{
+                                       {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+                                       {"cls.predictions.decoder.bias", "cls.predictions.bias"}}))
+      << "208 state entries in all";
+  EXPECT_EQ(bert({{"size", "large"}, {"head", "pretraining"}}).parameter_count(), 336'226'108);
+  EXPECT_EQ(bert({{"head", "pretraining"}, {"untied", "yes"}}).parameter_count(), 110'106'428 + 30522 * 768);
 }
 
 TEST(Bert, NamesAreHuggingFaces) {
-  const auto shapes = parameter_shapes(bert({{"head", "pretraining"}}));
+  const auto shapes = parameter_shapes(bert({{"head", "pretraining"}, {"untied", "yes"}}));
   for (const auto& [name, dims] :
        std::map<std::string, shape>{{"bert.embeddings.word_embeddings.weight", {30522, 768}},
                                     {"bert.embeddings.position_embeddings.weight", {512, 768}},
@@ -110,6 +115,8 @@ TEST(Bert, RefusesOptionsByName) {
   EXPECT_EQ(refusal({{"gelu", "sigmoid"}}), "--gelu: found 'sigmoid', wanted erf or tanh");
   EXPECT_EQ(refusal({{"head", "spam"}}), "--head: found 'spam' (did you mean 'span'?), wanted classification, "
                                          "span, pretraining, embed");
+  EXPECT_EQ(refusal({{"untied", "yes"}}),
+            "--untied: --head classification ties nothing, wanted it beside --head pretraining");
   EXPECT_THAT(refusal({{"hf-config", "/nowhere"}}), StartsWith("--hf-config: /nowhere: "));
   const config_file config(tiny);
   EXPECT_EQ(refusal({{"size", "base"}, {"hf-config", config.path}}),
@@ -177,21 +184,47 @@ TEST(BertWeights, OldSpellingsAndADecoderThatIsTheEmbeddingsFit) {
   const config_file config(tiny);
   memory_pool pool;
   const auto network = bert({{"hf-config", config.path}, {"head", "pretraining"}});
+  const auto untied = bert({{"hf-config", config.path}, {"head", "pretraining"}, {"untied", "yes"}});
   safetensors_contents file;
   for (const auto& [wanted, dims] : parameter_shapes(network)) {
     std::string name = wanted;
-    if (name == "cls.predictions.decoder.weight") continue;
     if (name.ends_with("LayerNorm.weight")) name.replace(name.size() - 6, 6, "gamma");
     if (name.ends_with("LayerNorm.bias")) name.replace(name.size() - 4, 4, "beta");
     file.tensors.emplace(name, tensor::allocate(pool, dtype::f32, dims, memory_use::scratch));
   }
   file.tensors.emplace("cls.predictions.decoder.bias", file.tensors.at("cls.predictions.bias"));
+  auto again = file;
   const auto adapted = adapt_bert_weights(network, file);
   EXPECT_EQ(names_of(file), names_of(network));
   EXPECT_TRUE(adapted.drawn.empty());
   EXPECT_EQ(adapted.note, "");
-  EXPECT_EQ(file.tensors.at("cls.predictions.decoder.weight").raw(),
-            file.tensors.at("bert.embeddings.word_embeddings.weight").raw());
+  EXPECT_EQ(adapt_bert_weights(untied, again).note, "");
+  EXPECT_EQ(names_of(again), names_of(untied));
+  EXPECT_EQ(again.tensors.at("cls.predictions.decoder.weight").raw(),
+            again.tensors.at("bert.embeddings.word_embeddings.weight").raw());
+}
+
+TEST(BertWeights, ATiedHeadMayBeThereTwiceButIsOneTensor) {
+  const config_file config(tiny);
+  memory_pool pool;
+  const auto network = bert({{"hf-config", config.path}, {"head", "pretraining"}});
+  safetensors_contents file;
+  for (const auto& [name, dims] : parameter_shapes(network)) {
+    auto t = tensor::allocate(pool, dtype::f32, dims, memory_use::scratch);
+    std::fill_n(t.data<float>(), t.elements(), 0.5F);
+    file.tensors.emplace(name, t);
+  }
+  auto equal = tensor::allocate(pool, dtype::f32, {20, 8}, memory_use::scratch);
+  std::fill_n(equal.data<float>(), equal.elements(), 0.5F);
+  file.tensors.emplace("cls.predictions.decoder.weight", equal);
+  auto both = file;
+  EXPECT_EQ(adapt_bert_weights(network, both).note, "");
+  EXPECT_EQ(names_of(both), names_of(network));
+  equal.data<float>()[3] = 0.25F;
+  EXPECT_THAT([&] { adapt_bert_weights(network, file); },
+              testing::ThrowsMessage<usage_error>(
+                  "[weights] cls.predictions.decoder.weight and bert.embeddings.word_embeddings.weight differ, and are "
+                  "one tensor of bert: wanted equal values, or the model untied"));
 }
 
 TEST(BertWeights, OneTensorUnderTwoSpellingsIsRefused) {

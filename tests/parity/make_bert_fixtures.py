@@ -98,7 +98,7 @@ def main():
     sizes = json.loads((HERE / "fixtures" / "bert.json").read_text())
     for head, kind in HEADS.items():
         config = transformers.BertConfig(**sizes, num_labels=2 if head == "span" else CLASSES,
-                                         tie_word_embeddings=False, attn_implementation="eager")
+                                         tie_word_embeddings=head == "pretraining", attn_implementation="eager")
         data = draw_data(config.vocab_size)
         net = kind(config).train()
         draw_weights(net)
