@@ -10,6 +10,7 @@ namespace {
 
 const std::string small_vgg = "--width 0.0625 --batch 8 --synthetic-samples 32";
 const std::string by_hand = "a benchmark of minutes, for a quiet machine";
+const std::string quickly = "it trains for minutes; tools.train_real runs its --quick form";
 
 } // namespace
 
@@ -24,6 +25,7 @@ const std::vector<readme_command>& readme_commands() {
   static const std::string traces = "The trace tool";
   static const std::string proof = "How it is proved";
   static const std::string benchmarks = "Benchmarks";
+  static const std::string training = "Real training";
   static const std::vector<readme_command> all{
       {intro, "tools/quickstart", {}, "--epochs 1 --steps 8 --eval-batch 1000", "==> next"},
       {.section = intro, .text = "tools/test", .why_not = "it runs this test"},
@@ -171,6 +173,9 @@ const std::vector<readme_command>& readme_commands() {
       {.section = benchmarks,
        .text = "ctest --test-dir build -R actors.memory",
        .why_not = "these are tests beside this one"},
+      {.section = training, .text = "tools/train_real/vit_fashion", .why_not = quickly},
+      {.section = training, .text = "python tools/train_real/minilm_glosses", .why_not = quickly},
+      {.section = training, .text = "python tools/train_real/load_saved", .why_not = quickly},
   };
   return all;
 }
