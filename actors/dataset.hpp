@@ -17,6 +17,9 @@ struct batching {
   last_batch last = last_batch::keep;
   std::uint64_t seed = 0;
   bool training = true; ///< shuffled and augmented, as the data set has it
+  /// Of data whose minibatches continue each other (dataset::columns): how many blocks its columns are divided into.
+  /// Minibatch m of the epoch takes column block m mod column_blocks, time block m div column_blocks.
+  int column_blocks = 1;
 };
 
 /// One of the inputs that a data set offers, by the model's name for it.
@@ -33,6 +36,8 @@ struct minibatch_facts {
   std::int64_t samples = 0;
   std::array<double, most_counts> counts{};         ///< by dataset::counts()
   std::array<std::int64_t, most_extents> extents{}; ///< by dataset::extents()
+  double rate = 1;                                  ///< a factor on the learning rate of the minibatch's update
+  std::int64_t column = 0;                          ///< of its first sample, where minibatches continue each other
 };
 
 /// Shape of that input for so many samples of a minibatch; `names`: dataset::extents().
@@ -65,6 +70,9 @@ public:
   virtual std::vector<std::string> counts() const { return {"samples"}; }
   /// Extents that vary, by the model's names.
   virtual std::vector<std::string> extents() const { return {}; }
+  /// Batch columns of an epoch where each minibatch continues the one before: with minibatches of so many samples a
+  /// column block each. 0 where minibatches are independent of each other.
+  virtual std::int64_t columns(const batching&) const { return 0; }
   /// The data set outlives them. Throws usage_error for a batching that gives no minibatch.
   virtual minibatches_ptr minibatches(const batching& how) const = 0;
 };

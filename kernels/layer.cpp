@@ -10,6 +10,10 @@ std::vector<parameter_spec> layer::parameters(std::span<const tensor_spec>) cons
   return {};
 }
 
+std::vector<state_spec> layer::carried(std::span<const tensor_spec>) const {
+  return {};
+}
+
 std::vector<state_spec> layer::states(std::span<const tensor_spec>) const {
   return {};
 }

@@ -45,9 +45,11 @@ struct run_context {
   backend& ops;
   phase mode = phase::training;
   random_key random;
-  std::span<tensor> state;               ///< plain, in the order of states(); written only when update_state
-  bool update_state = true;              ///< false when recomputing
-  std::vector<bool> need_input_gradient; ///< backward: which input gradients are wanted
+  std::span<tensor> state;                    ///< plain, in the order of states(); written only when update_state
+  bool update_state = true;                   ///< false when recomputing
+  std::span<const tensor> carried{};          ///< in the order of carried(), [B, ...] each; none, or no tensor: zeros
+  std::vector<tensor>* carried_out = nullptr; ///< takes what the next minibatch is handed; null: nobody wants it
+  std::vector<bool> need_input_gradient;      ///< backward: which input gradients are wanted
   bool need_weight_gradient = true;
   std::string_view name{};  ///< the layer's, global
   outcome* tells = nullptr; ///< takes device scalars that may refuse the data (kernels/outcome.hpp); may be null
@@ -83,6 +85,9 @@ public:
   virtual std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const = 0;
   virtual std::vector<parameter_spec> parameters(std::span<const tensor_spec> inputs) const;
   virtual std::vector<state_spec> states(std::span<const tensor_spec> inputs) const;
+  /// What the layer hands from one minibatch to the next (a recurrent layer's h and c), by batch column: shapes without
+  /// the batch. Forward only, without a gradient, zeros at the start of an epoch (DESIGN section 3).
+  virtual std::vector<state_spec> carried(std::span<const tensor_spec> inputs) const;
   /// In which format the backend keeps a parameter (and its gradient and optimizer state); null for plain.
   virtual format_ptr parameter_format(backend& ops, std::size_t parameter, std::span<const tensor_spec> inputs) const;
   /// A layer that computes this one and then `next` with the same bits in one go, or null. `next` has this one's only

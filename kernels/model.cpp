@@ -56,6 +56,20 @@ std::vector<state_spec> model::states(int layer) const {
   return specs;
 }
 
+std::vector<state_spec> model::carried(int layer) const {
+  const auto& l = layers_.at(static_cast<std::size_t>(layer));
+  auto specs = l.op->carried(input_specs(layer));
+  for (auto& s : specs)
+    s.name = l.name + "." + s.name;
+  return specs;
+}
+
+bool model::carries() const {
+  for (int l = 0; l < static_cast<int>(layers_.size()); ++l)
+    if (!carried(l).empty()) return true;
+  return false;
+}
+
 std::int64_t model::parameter_count(int first, int last) const {
   std::set<std::string> counted;
   std::int64_t n = 0;

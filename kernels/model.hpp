@@ -112,6 +112,10 @@ public:
   /// of a tied one what its owner says.
   std::vector<parameter_spec> parameters(int layer) const;
   std::vector<state_spec> states(int layer) const;
+  /// What one layer hands from minibatch to minibatch, with global names.
+  std::vector<state_spec> carried(int layer) const;
+  /// True where any layer does.
+  bool carries() const;
   std::int64_t parameter_count() const { return parameter_count(0, static_cast<int>(layers_.size())); }
   /// Of layers [first, last); a tensor that several of them use counts once.
   std::int64_t parameter_count(int first, int last) const;

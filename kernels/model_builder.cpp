@@ -166,6 +166,9 @@ void model_builder::check_names() const {
     for (const auto& s : model_.states(i)) // they lie beside the parameters in one file
       if (!names.insert(s.name).second)
         throw usage_error(model_.name_ + ": two parameters or states are named '" + s.name + "'");
+    for (const auto& s : model_.carried(i))
+      if (!names.insert(s.name).second)
+        throw usage_error(model_.name_ + ": two parameters or states are named '" + s.name + "'");
   }
 }
 

@@ -83,6 +83,7 @@ void segment::add_names(int layer) {
   s.last = layer;
   s.first_parameter = parameters_.size();
   s.first_state = states_.size();
+  s.first_carried = carried_.size();
   std::size_t index = 0;
   for (auto& p : model_->parameters(layer)) {
     auto first = parameters_.size();
@@ -92,8 +93,11 @@ void segment::add_names(int layer) {
   }
   for (auto& st : model_->states(layer))
     states_.push_back({st.name, layer, st});
+  for (auto& st : model_->carried(layer))
+    carried_.push_back({st.name, layer, st});
   s.parameter_count = parameters_.size() - s.first_parameter;
   s.state_count = states_.size() - s.first_state;
+  s.carried_count = carried_.size() - s.first_carried;
   calls_.push_back(s);
 }
 
@@ -123,7 +127,8 @@ int segment::only_reader(int layer) const {
   if (readers.size() != 1 || readers.front() >= last_) return -1;
   const auto& reader = call_of(readers.front());
   const bool alone = model_->layers()[static_cast<std::size_t>(readers.front())].inputs.size() == 1;
-  return alone && reader.parameter_count == 0 && reader.state_count == 0 ? readers.front() : -1;
+  const bool is_function = reader.parameter_count == 0 && reader.state_count == 0 && reader.carried_count == 0;
+  return alone && is_function ? readers.front() : -1;
 }
 
 const std::vector<value_id>& segment::results_of(int layer) const {
@@ -165,6 +170,9 @@ run_context segment::context_for(backend& ops, const segment_call& call, int lay
                      .random = {call.seed, name_hash(name), call.minibatch, call.microbatch},
                      .state = states.empty() ? states : states.subspan(s.first_state, s.state_count),
                      .update_state = call.update_state,
+                     .carried =
+                         call.carried.empty() ? call.carried : call.carried.subspan(s.first_carried, s.carried_count),
+                     .carried_out = nullptr,
                      .need_input_gradient = {},
                      .need_weight_gradient = s.parameter_count > 0,
                      .name = name,
@@ -175,8 +183,9 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
                                      std::span<const tensor> weights, std::span<tensor> states,
                                      segment_activations* keep, segment_losses* losses) const {
   check(arguments.size() == inputs_.size() + fed_.size() && weights.size() == parameters_.size() &&
-            states.size() == states_.size(),
+            states.size() == states_.size() && (call.carried.empty() || call.carried.size() == carried_.size()),
         "segment::forward with another number of tensors");
+  if (call.carried_out != nullptr) call.carried_out->clear();
   std::vector<tensor> values(model_->values().size());
   for (std::size_t i = 0; i < arguments.size(); ++i)
     values[index_of(i < inputs_.size() ? inputs_[i] : fed_[i - inputs_.size()])] = std::move(arguments[i]);
@@ -210,7 +219,13 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
         read.push_back(v);
     }
     auto context = context_for(ops, call, l, states);
+    std::vector<tensor> handed_on;
+    if (call.carried_out != nullptr && s.carried_count > 0) context.carried_out = &handed_on;
     auto result = s.op->forward(context, read, weights.subspan(s.first_parameter, s.parameter_count));
+    if (context.carried_out != nullptr) {
+      check(handed_on.size() == s.carried_count, "a layer handed on another number of tensors than it said");
+      call.carried_out->insert(call.carried_out->end(), handed_on.begin(), handed_on.end());
+    }
     const auto& ids = results_of(l);
     check(result.outputs.size() == ids.size(), "a layer returned another number of outputs than it inferred");
     look_through_results(ops, call, layer.name, *s.op, "the output", result.outputs);

@@ -59,6 +59,9 @@ struct segment_call {
   std::int32_t microbatch = 0;
   microbatch_info info{}; ///< its samples and extents; the counts that losses are divided by
   bool update_state = true;
+  /// What the minibatch before left, by segment::carried(); empty, or no tensor: zeros. A backward does not read it.
+  std::span<const tensor> carried{};
+  std::vector<tensor>* carried_out = nullptr; ///< takes what the next one is handed, in that order; may be null
   /// Of NaN or infinities of layers that do not keep_finite(), and of data that a layer refuses; null: nobody looks.
   outcome* tells = nullptr;
   std::function<void(const layer_observation&)> observe{}; ///< called after each layer has been asked for; may be empty
@@ -87,6 +90,8 @@ public:
     return calls_.at(static_cast<std::size_t>(layer - first_)).first_parameter;
   }
   const std::vector<segment_state>& states() const { return states_; }
+  /// What a minibatch hands to the next one, by batch column: shapes without the batch.
+  const std::vector<segment_state>& carried() const { return carried_; }
   /// True for a use of a tensor that stands in parameters() before.
   bool is_repeat(std::size_t parameter) const { return parameters_.at(parameter).first_use != parameter; }
   /// The format in which this backend keeps each parameter. Throws error where two uses of one want it in two ways.
@@ -126,6 +131,8 @@ private:
     std::size_t parameter_count = 0;
     std::size_t first_state = 0;
     std::size_t state_count = 0;
+    std::size_t first_carried = 0;
+    std::size_t carried_count = 0;
     bool absorbed = false;
     bool needs_backward = false;
   };
@@ -158,6 +165,7 @@ private:
   std::vector<int> losses_;
   std::vector<segment_parameter> parameters_;
   std::vector<segment_state> states_;
+  std::vector<segment_state> carried_;
   std::vector<layer_call> calls_;
   std::vector<bool> wants_gradient_; // per value of the model
 };

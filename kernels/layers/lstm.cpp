@@ -19,6 +19,8 @@ public:
       throw usage_error("lstm: weight_drop is " + number_text(options_.weight_drop) +
                         ", at least 0 and less than 1 is wanted");
     if (options_.reverse && !options_.lengths) throw usage_error("lstm: reverse needs lengths");
+    if (options_.carried && (options_.state || options_.lengths))
+      throw usage_error("lstm: carried goes with neither state nor lengths");
     if (options_.reverse && options_.continues) throw usage_error("lstm: continues is not for reverse");
   }
 
@@ -57,17 +59,29 @@ public:
     return specs;
   }
 
+  std::vector<state_spec> carried(std::span<const tensor_spec>) const override {
+    if (!options_.carried) return {};
+    return {{.name = "h", .dims = {hidden_}}, {.name = "c", .dims = {hidden_}}};
+  }
+
   forward_result forward(run_context& context, std::span<tensor> inputs,
                          std::span<const tensor> weights) const override {
     if (options_.lengths) refuse_outside(context, inputs[1], inputs[0].dim(1) + 1, "length");
     const bool trains = context.mode == phase::training;
+    std::vector<tensor> read(inputs.begin(), inputs.end());
+    if (options_.carried) {
+      read.resize(read_count()); // zeros where none came
+      std::copy(context.carried.begin(), context.carried.end(),
+                read.begin() + static_cast<std::ptrdiff_t>(input_count()));
+    }
     auto made =
-        context.ops.get<recurrent_ops>().lstm_forward(args_, named(inputs), named(context, weights, trains), trains);
+        context.ops.get<recurrent_ops>().lstm_forward(args_, named(read), named(context, weights, trains), trains);
+    if (context.carried_out != nullptr) *context.carried_out = {made.h, made.c};
     forward_result result;
     result.outputs.push_back(made.y);
     if (options_.state) result.outputs.push_back(made.h), result.outputs.push_back(made.c);
     if (trains) {
-      result.saved.assign(inputs.begin(), inputs.end());
+      result.saved = std::move(read);
       result.saved.insert(result.saved.end(), {made.y, made.gates, made.cells});
     }
     return result;
@@ -85,16 +99,15 @@ public:
 
   backward_input_result backward_input(run_context& context, std::span<tensor> output_gradients,
                                        std::span<const tensor> weights, std::span<const tensor> saved) const override {
-    const std::size_t inputs = input_count();
-    const lstm_result made{
-        .y = saved[inputs], .h = {}, .c = {}, .gates = saved[inputs + 1], .cells = saved[inputs + 2]};
+    const std::size_t read = read_count();
+    const lstm_result made{.y = saved[read], .h = {}, .c = {}, .gates = saved[read + 1], .cells = saved[read + 2]};
     auto gradients = context.ops.get<recurrent_ops>().lstm_backward_input(
         args_, named(saved), named(context, weights, true), made, output_gradients[0], wants_gradient(context, 0));
     backward_input_result result;
-    result.input_gradients.resize(inputs);
+    result.input_gradients.resize(input_count());
     result.input_gradients[0] = std::move(gradients.x);
     if (context.need_weight_gradient) {
-      result.kept.assign(saved.begin(), saved.begin() + static_cast<std::ptrdiff_t>(inputs + 1));
+      result.kept.assign(saved.begin(), saved.begin() + static_cast<std::ptrdiff_t>(read + 1));
       result.kept.push_back(std::move(gradients.gates));
     }
     return result;
@@ -102,9 +115,9 @@ public:
 
   std::vector<tensor> backward_weight(run_context& context, std::span<const tensor>,
                                       std::span<tensor> kept) const override {
-    const std::size_t inputs = input_count();
-    auto gradients = context.ops.get<recurrent_ops>().lstm_backward_weight(args_, named(kept), kept[inputs],
-                                                                           kept[inputs + 1], options_.biases > 0);
+    const std::size_t read = read_count();
+    auto gradients = context.ops.get<recurrent_ops>().lstm_backward_weight(args_, named(kept), kept[read],
+                                                                           kept[read + 1], options_.biases > 0);
     std::vector<tensor> result{std::move(gradients.input), dropped(context, std::move(gradients.hidden), true)};
     if (options_.biases > 1) result.push_back(context.ops.copy(gradients.bias, memory_use::gradients));
     if (options_.biases > 0) result.push_back(std::move(gradients.bias));
@@ -121,6 +134,9 @@ private:
     return 1U + (options_.lengths ? 1 : 0) + (options_.state ? 2 : 0) + (options_.continues ? 1 : 0);
   }
 
+  std::size_t read_count() const { return input_count() + (options_.carried ? 2U : 0U); }
+
+  // Of what a forward reads: its inputs, then what is carried.
   lstm_inputs named(std::span<const tensor> inputs) const {
     std::size_t next = 0;
     lstm_inputs result;
@@ -128,6 +144,7 @@ private:
     if (options_.lengths) result.lengths = inputs[next++];
     if (options_.state) result.h = inputs[next++], result.c = inputs[next++];
     if (options_.continues) result.continues = inputs[next++];
+    if (options_.carried) result.h = inputs[next], result.c = inputs[next + 1];
     return result;
   }
 

@@ -23,6 +23,7 @@ struct lstm_options {
   bool reverse = false;   ///< each row from its last place to its first; needs `lengths`
   bool lengths = false;   ///< takes lengths; what lies beyond them is zero and changes no state
   bool state = false;     ///< takes h and c of before the first step, gives those after each row's last
+  bool carried = false;   ///< begins where the minibatch before ended: hands on "h" and "c". Without state, lengths
   bool continues = false; ///< takes factors of h and c at the start of each step, 0 to begin anew; not in reverse
   float weight_drop = 0;  ///< DropConnect of weight_hh (Merity, Keskar and Socher 2017), one mask for a minibatch
   /// Unset: PyTorch's default, uniform(+-1/sqrt(hidden)).

@@ -53,6 +53,103 @@ TEST_P(SegmentCuts, ChangeNoBit) {
 INSTANTIATE_TEST_SUITE_P(Backends, SegmentCuts, ::testing::Bool(),
                          [](const auto& p) { return p.param ? "Reference" : "Library"; });
 
+// -- what a minibatch hands to the next one -------------------------------------------
+
+class CarriedState : public ::testing::TestWithParam<bool> {
+public:
+  static std::shared_ptr<const model> network(bool carried) {
+    model_builder b("recurrent");
+    const auto time = b.extent("time", 3);
+    auto x = b.input("input", dtype::f32, {time, input_axis(4)});
+    x = b.add("first", layers::lstm(5, {.carried = carried}), {x});
+    x = b.add("second", layers::lstm(3, {.carried = carried}), {x});
+    return std::make_shared<const model>(b.build_inference(x));
+  }
+  std::shared_ptr<device> machine = open_device({});
+  std::unique_ptr<stream> work = machine->create_stream({.name = "segment", .threads = 1, .reference = GetParam()});
+  memory_pool pool;
+
+  tensor filled(shape dims, unsigned seed) {
+    auto t = tensor::allocate(pool, dtype::f32, std::move(dims), memory_use::activations);
+    std::mt19937 random(seed);
+    for (auto& value : std::span(t.data<float>(), static_cast<std::size_t>(t.elements())))
+      value = std::uniform_real_distribution<float>(-1, 1)(random);
+    return t;
+  }
+  // Steps [first, last) of x (B, T, F).
+  tensor steps_of(const tensor& x, std::int64_t first, std::int64_t last) {
+    const auto row = x.dim(1) * x.dim(2), from = first * x.dim(2), count = (last - first) * x.dim(2);
+    auto t = tensor::allocate(pool, dtype::f32, {x.dim(0), last - first, x.dim(2)}, memory_use::activations);
+    for (std::int64_t b = 0; b < x.dim(0); ++b)
+      std::copy_n(x.data<float>() + b * row + from, count, t.data<float>() + b * count);
+    return t;
+  }
+  static segment_call call_of(const tensor& x) {
+    segment_call call;
+    call.info.samples = x.dim(0);
+    call.info.extents[0] = x.dim(1);
+    return call;
+  }
+};
+
+TEST_P(CarriedState, PiecesOfASequenceContinueEachOther) {
+  const auto m = network(true);
+  const segment range(m, 0, 2);
+  std::vector<std::string> names;
+  for (const auto& c : range.carried())
+    names.push_back(c.name);
+  EXPECT_THAT(names, ::testing::ElementsAre("first.h", "first.c", "second.h", "second.c"));
+  EXPECT_TRUE(m->carries());
+  EXPECT_FALSE(network(false)->carries());
+  work->run([&](backend& ops) {
+    std::vector<tensor> weights;
+    for (std::size_t i = 0; i < range.parameters().size(); ++i)
+      weights.push_back(filled(range.parameters()[i].spec.dims, static_cast<unsigned>(i)));
+    const auto x = filled({2, 7, 4}, 50), dy = filled({2, 4, 3}, 51);
+    const auto whole = range.forward(ops, call_of(x), {x}, weights, {}, nullptr).at(0);
+
+    std::vector<tensor> handed;
+    auto first = call_of(steps_of(x, 0, 3));
+    first.carried_out = &handed;
+    const auto begun = range.forward(ops, first, {steps_of(x, 0, 3)}, weights, {}, nullptr).at(0);
+    ASSERT_EQ(handed.size(), 4U);
+    const auto before = handed;
+    auto second = call_of(steps_of(x, 3, 7));
+    second.carried = before;
+    second.carried_out = &handed;
+    segment_activations kept;
+    const auto rest = range.forward(ops, second, {steps_of(x, 3, 7)}, weights, {}, &kept).at(0);
+    for (std::int64_t b = 0; b < 2; ++b)
+      for (std::int64_t i = 0; i < 7 * 3; ++i)
+        EXPECT_FLOAT_EQ(whole.data<float>()[b * 21 + i],
+                        i < 9 ? begun.data<float>()[b * 9 + i] : rest.data<float>()[b * 12 + i - 9]);
+    EXPECT_NE(handed[0].data<float>()[0], before[0].data<float>()[0]);
+
+    // The state is the start of the piece, and no gradient flows into it: as if an LSTM were given it as a constant.
+    std::vector<tensor> gradients(weights.size());
+    auto back = call_of(steps_of(x, 3, 7));
+    range.backward(ops, back, {dy}, weights, std::move(kept), gradients);
+    model_builder b("given");
+    auto y = b.input("input", dtype::f32, {4, 4});
+    const auto h1 = b.input("h1", dtype::f32, {5}), c1 = b.input("c1", dtype::f32, {5});
+    const auto h2 = b.input("h2", dtype::f32, {3}), c2 = b.input("c2", dtype::f32, {3});
+    y = b.add_multi("first", layers::lstm(5, {.state = true}), {y, h1, c1}).at(0);
+    y = b.add_multi("second", layers::lstm(3, {.state = true}), {y, h2, c2}).at(0);
+    const segment given(std::make_shared<const model>(b.build_inference(y)), 0, 2);
+    segment_activations kept_too;
+    given.forward(ops, call_of(x), {steps_of(x, 3, 7), before[0], before[1], before[2], before[3]}, weights, {},
+                  &kept_too);
+    std::vector<tensor> wanted(weights.size());
+    given.backward(ops, back, {dy}, weights, std::move(kept_too), wanted);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      for (std::int64_t n = 0; n < wanted[i].elements(); ++n)
+        ASSERT_EQ(gradients[i].data<float>()[n], wanted[i].data<float>()[n]) << i << " " << n;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, CarriedState, ::testing::Bool(),
+                         [](const auto& p) { return p.param ? "Reference" : "Library"; });
+
 // -- what flows where, with a layer that writes down its calls ------------------------
 
 // One weight; passes inputs on; backward hands each input the sum of its output gradients times its weight.
