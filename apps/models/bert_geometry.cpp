@@ -146,7 +146,7 @@ void take_vocabulary(bert_geometry& g, const model_options& options) {
   if (options.vocabulary == 0) return;
   const bool is_fixed = !own(options, "hf-config").empty();
   if (is_fixed && options.vocabulary > g.vocabulary)
-    throw usage_error("--tokenizer: found " + std::to_string(options.vocabulary) + " tokens, wanted at most the " +
+    throw usage_error("vocabulary of bert: found " + std::to_string(options.vocabulary) + " tokens, wanted at most the " +
                       std::to_string(g.vocabulary) + " of vocab_size in --hf-config");
   if (!is_fixed) g.vocabulary = options.vocabulary;
 }

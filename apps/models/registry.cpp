@@ -3,6 +3,7 @@
 
 #include "apps/models/alexnet.hpp"
 #include "apps/models/bert.hpp"
+#include "apps/models/gnmt.hpp"
 #include "apps/models/inception_v3.hpp"
 #include "apps/models/lenet.hpp"
 #include "apps/models/resnet.hpp"
@@ -26,9 +27,9 @@ std::deque<model_entry>& plug_in_models() {
 } // namespace
 
 const std::vector<model_entry>& built_in_models() {
-  static const std::vector<model_entry> models{lenet_entry(),        alexnet_entry(),  vgg11_entry(),
-                                               vgg16_entry(),        resnet18_entry(), resnet50_entry(),
-                                               inception_v3_entry(), vit_b_16_entry(), bert_entry()};
+  static const std::vector<model_entry> models{
+      lenet_entry(),        alexnet_entry(),  vgg11_entry(), vgg16_entry(), resnet18_entry(), resnet50_entry(),
+      inception_v3_entry(), vit_b_16_entry(), bert_entry(),  gnmt8_entry(), gnmt16_entry(),   gnmt_large_entry()};
   return models;
 }
 

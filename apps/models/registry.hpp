@@ -33,6 +33,14 @@ struct own_option {
   std::string help;
 };
 
+/// What a run takes where the command line does not say.
+struct training_defaults {
+  std::int64_t batch = 32;
+  std::string optimizer = "sgd";
+  float rate = 0; ///< with that optimizer; 0: the optimizer's usual one
+  float label_smoothing = 0;
+};
+
 struct model_entry {
   std::string name;    ///< "vgg16"
   std::string summary; ///< one line
@@ -42,6 +50,7 @@ struct model_entry {
   bool takes_images = true; ///< false: sequences, to which image sizes and channels do not apply
   std::vector<own_option> options{};
   weights_adapter adapt_weights{}; ///< of --weights; may be empty
+  training_defaults training{};
 };
 
 const std::vector<model_entry>& built_in_models();

@@ -18,6 +18,7 @@ constexpr std::int64_t most_steps = 1'000'000'000'000;
 constexpr std::int64_t most_epochs = 1'000'000'000;
 constexpr std::int64_t most_samples = 100'000'000;
 constexpr std::int64_t most_threads = 1024;
+constexpr std::int64_t most_tokens_known = 1 << 24;
 
 // Options that are words until they are checked.
 struct option_texts {
@@ -150,11 +151,29 @@ void declare_outputs(command_line& line, app_options& o, option_texts& t) {
   line.flag("--print-config", t.print_config, "Show every option as it stands, as JSON");
 }
 
+training_defaults defaults_of(const std::string& name) {
+  const auto* entry = known_model(name);
+  return entry == nullptr ? training_defaults{} : entry->training;
+}
+
+void take_defaults(app_options& o) {
+  const auto usual = defaults_of(o.model);
+  o.run.batch = usual.batch;
+  o.run.optimizer.name = usual.optimizer;
+  o.run.label_smoothing = usual.label_smoothing;
+  if (usual.rate > 0) o.run.lr.base = usual.rate;
+}
+
+float usual_rate(const app_options& o) {
+  const auto usual = defaults_of(o.model);
+  if (usual.rate > 0 && o.run.optimizer.name == usual.optimizer) return usual.rate;
+  return o.run.optimizer.name.starts_with("adam") ? 0.001F : lr_schedule_options{}.base;
+}
+
 void read_choices(app_options& o, const option_texts& t, const command_line& line) {
   o.run.last = t.last_batch == "drop" ? actors::last_batch::drop : actors::last_batch::keep;
   o.run.executor = t.executor == "oracle" ? actors::executor_kind::oracle : actors::executor_kind::actors;
-  const bool is_adam = o.run.optimizer.name.starts_with("adam");
-  const auto base = !line.given("--lr") && is_adam ? 0.001F : o.run.lr.base;
+  const auto base = line.given("--lr") ? o.run.lr.base : usual_rate(o);
   o.lr_schedule = t.lr_schedule;
   o.run.lr = of_option("--lr-schedule", [&] { return parse_lr_schedule(t.lr_schedule); });
   o.run.lr.base = base;
@@ -304,6 +323,12 @@ void declare_text_options(command_line& line, text_options& text) {
              "About so many tokens a minibatch, instead of --batch sequences [off]");
 }
 
+void declare_sequence_options(command_line& line, model_options& network) {
+  line.whole("--length", network.length, 1, 1 << 20, "Tokens of a sequence where data does not say [the model's]");
+  line.whole("--vocabulary", network.vocabulary, 1, most_tokens_known,
+             "Tokens that the model knows [as many as the tokenizer, or the model's own]");
+}
+
 } // namespace
 
 void declare_model_options(command_line& line, app_options& o) {
@@ -311,7 +336,7 @@ void declare_model_options(command_line& line, app_options& o) {
   if (entry == nullptr || entry->takes_images)
     line.whole("--image-size", o.network.image_size, 1, largest_image, size_help(o.model));
   else
-    line.whole("--length", o.network.length, 1, 1 << 20, "Tokens of a sequence where data does not say [the model's]");
+    declare_sequence_options(line, o.network);
   for (const auto& own : entry != nullptr ? entry->options : std::vector<own_option>{}) {
     if (own.placeholder.empty())
       line.flag("--" + own.name, o.own_switches[own.name], own.help);
@@ -332,6 +357,7 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
   app_options o;
   o.model = model;
   o.network.classes = 0;
+  take_defaults(o);
   option_texts t;
   command_line line(o.model, "Trains " + o.model + " through stages, replicas and optimizers that are actors.");
   declare_data(line, o);

@@ -1,0 +1,6 @@
+// Trains GNMT-16.
+#include "apps/runner/run_app.hpp"
+
+int main(int argc, char** argv) {
+  return penstock::apps::run_app("gnmt16", argc, argv);
+}
