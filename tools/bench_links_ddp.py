@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import nn
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import bench_step  # noqa: E402: beside this file
+import bench_models  # noqa: E402: beside this file
 
 
 def bytes_sent():
@@ -28,7 +28,7 @@ def main():
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     dist.init_process_group("gloo")
     torch.manual_seed(1)
-    net = getattr(bench_step, model)(nn)
+    net = getattr(bench_models, model)(nn)
     net = nn.parallel.DistributedDataParallel(net)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9)
     loss = nn.CrossEntropyLoss()

@@ -25,6 +25,9 @@ struct options {
   std::string model = "resnet50";
   std::int64_t batch = 8;
   std::int64_t image_size = 224;
+  std::int64_t length = 0; // of sequences; 0: the model's own
+  std::int64_t classes = 1000;
+  std::string optimizer = "momentum"; // SGD with it; or sgd, adam, adamw
   int threads = 1;
   int layer_steps = 0; // > 0: print where the time goes, by kind of layer, and end
 };
@@ -40,14 +43,18 @@ double thread_seconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+optimizer_options optimizer_named(const std::string& name) {
+  if (name == "momentum") return {};
+  return {.name = name, .momentum = 0, .weight_decay = name == "adamw" ? 0.01F : 0.0F};
+}
+
 // Everything that one training step of a model reads and writes. Used on the stream's thread.
 class training {
 public:
   training(backend& ops, const options& o)
-      : model_(std::make_shared<const model>(
-            apps::find_model(o.model).build({.image_size = o.image_size, .classes = 1000, .dropout = 0}))),
+      : model_(std::make_shared<const model>(apps::find_model(o.model).build(geometry_of(o)))),
         whole_(model_, 0, static_cast<int>(model_->layers().size())), batch_(o.batch),
-        optimizer_(make_optimizer({.momentum = 0.9F})) {
+        optimizer_(make_optimizer(optimizer_named(o.optimizer))) {
     auto& pool = *ops.device().host_memory();
     const auto formats = whole_.parameter_formats(ops);
     for (std::size_t i = 0; i < formats.size(); ++i) {
@@ -99,6 +106,12 @@ public:
   double update_seconds = 0;
 
 private:
+  static apps::model_options geometry_of(const options& o) {
+    const bool images = apps::find_model(o.model).takes_images;
+    return {
+        .image_size = images ? o.image_size : 0, .classes = o.classes, .dropout = 0, .length = images ? 0 : o.length};
+  }
+
   std::shared_ptr<const model> model_;
   segment whole_;
   std::int64_t batch_;
@@ -150,31 +163,57 @@ options parse(int argc, char** argv) {
       o.batch = std::stoll(value);
     else if (name == "--image-size")
       o.image_size = std::stoll(value);
+    else if (name == "--length")
+      o.length = std::stoll(value);
+    else if (name == "--classes")
+      o.classes = std::stoll(value);
+    else if (name == "--optimizer")
+      o.optimizer = value;
     else if (name == "--threads")
       o.threads = std::stoi(value);
     else if (name == "--layers")
       o.layer_steps = std::stoi(value);
     else
-      throw usage_error("unknown option '" + name + "'; there are --model, --batch, --image-size, --threads, --layers");
+      throw usage_error("unknown option '" + name +
+                        "'; there are --model, --batch, --image-size, --length, --classes, "
+                        "--optimizer, --threads, --layers");
   }
   return o;
 }
 
-// One step for each line that comes in, one line of JSON back.
+// A layer whose products are no products of oneDNN's: attention and LSTMs have loops of their own.
+std::string part_of(const layer& op) {
+  const std::string_view kind = op.kind();
+  if (kind.find("attention") != kind.npos) return "attention";
+  return kind.find("lstm") != kind.npos ? "lstm" : "rest";
+}
+
+// One step for each line that comes in, one line of JSON back. Parts are processor time of the stream's thread.
 void serve(stream& one, training& run) {
+  std::map<std::string, double> parts;
+  double last = 0;
+  run.observe([&](const layer_observation& o) {
+    const double at = thread_seconds();
+    parts[part_of(*run.network().layers()[static_cast<std::size_t>(o.layer)].op)] += at - last;
+    last = at;
+  });
   std::string line;
   while (std::getline(std::cin, line)) {
-    double seconds = 0, library = 0, loss = 0;
+    double seconds = 0, library = 0, thread = 0, loss = 0;
+    parts.clear();
     const std::clock_t cpu_start = std::clock();
     one.run([&](backend& ops) {
-      const double before = seconds_in_library(ops), start = now();
+      const double before = seconds_in_library(ops), start = now(), thread_start = last = thread_seconds();
       loss = run.step(ops);
       seconds = now() - start;
+      thread = thread_seconds() - thread_start;
       library = seconds_in_library(ops) - before;
     });
-    std::printf(
-        "{\"seconds\": %.6f, \"cpu_seconds\": %.6f, \"library_seconds\": %.6f, \"flops\": %.0f, \"loss\": %.6f}\n",
-        seconds, static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC, library, run.step_flops(), loss);
+    const double own = parts["attention"] + parts["lstm"];
+    std::printf("{\"seconds\": %.6f, \"cpu_seconds\": %.6f, \"flops\": %.0f, \"loss\": %.6f, \"products\": %.6f, "
+                "\"attention\": %.6f, \"lstm\": %.6f, \"rest\": %.6f}\n",
+                seconds, static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC, run.step_flops(), loss,
+                library, parts["attention"], parts["lstm"], thread - library - own);
     std::fflush(stdout);
   }
 }

@@ -18,7 +18,8 @@ void set_compute_threads(int threads);
 /// A fault of oneDNN becomes one of ours that says whether memory was short; others stay what they are.
 std::exception_ptr in_our_words(std::exception_ptr fault);
 
-/// Seconds that a backend made here has spent inside oneDNN so far; 0 for any other. For benchmarks.
+/// Processor time, in seconds, that the thread of a backend made here has spent inside oneDNN; 0 for any other. For
+/// benchmarks.
 double seconds_in_library(const backend& ops);
 
 } // namespace penstock
