@@ -2,6 +2,7 @@
 #include "apps/models/registry.hpp"
 
 #include "apps/models/alexnet.hpp"
+#include "apps/models/awd_lm.hpp"
 #include "apps/models/bert.hpp"
 #include "apps/models/gnmt.hpp"
 #include "apps/models/inception_v3.hpp"
@@ -28,8 +29,9 @@ std::deque<model_entry>& plug_in_models() {
 
 const std::vector<model_entry>& built_in_models() {
   static const std::vector<model_entry> models{
-      lenet_entry(),        alexnet_entry(),  vgg11_entry(), vgg16_entry(), resnet18_entry(), resnet50_entry(),
-      inception_v3_entry(), vit_b_16_entry(), bert_entry(),  gnmt8_entry(), gnmt16_entry(),   gnmt_large_entry()};
+      lenet_entry(),    alexnet_entry(),      vgg11_entry(),     vgg16_entry(), resnet18_entry(),
+      resnet50_entry(), inception_v3_entry(), vit_b_16_entry(),  bert_entry(),  awd_lm_entry(),
+      gnmt8_entry(),    gnmt16_entry(),       gnmt_large_entry()};
   return models;
 }
 

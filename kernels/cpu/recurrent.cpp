@@ -33,7 +33,7 @@ tensor onednn_recurrent::locked_dropout(const random_key& key, float p, const te
   return y;
 }
 
-tensor onednn_recurrent::penalty_sum(penalty kind, const tensor& h) {
+tensor onednn_recurrent::penalty_sum(penalty kind, const tensor& h, double factor) {
   const std::int64_t steps = h.dim(1), features = h.dim(2), rows = h.dim(0) * steps;
   const float* x = h.data<float>();
   std::vector<double> sums(static_cast<std::size_t>(rows)); // added in order: the same for any number of threads
@@ -54,7 +54,7 @@ tensor onednn_recurrent::penalty_sum(penalty kind, const tensor& h) {
     }
   });
   tensor result = context_.allocate(dtype::f64, {1}, memory_use::scratch);
-  result.data<double>()[0] = std::accumulate(sums.begin(), sums.end(), 0.0);
+  result.data<double>()[0] = factor * std::accumulate(sums.begin(), sums.end(), 0.0);
   return result;
 }
 

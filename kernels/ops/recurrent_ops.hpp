@@ -103,9 +103,9 @@ public:
   /// dropout_random says of number b F + f. The backward is the same on dy.
   virtual tensor locked_dropout(const random_key& key, float p, const tensor& x) = 0;
 
-  /// f64 [1]: of h (B, T, F).
-  virtual tensor penalty_sum(penalty kind, const tensor& h) = 0;
-  /// Gradient of factor times that sum.
+  /// f64 [1]: factor times that sum over h (B, T, F).
+  virtual tensor penalty_sum(penalty kind, const tensor& h, double factor) = 0;
+  /// Its gradient.
   virtual tensor penalty_gradient(penalty kind, const tensor& h, float factor) = 0;
 };
 

@@ -130,7 +130,7 @@ tensor reference_recurrent::locked_dropout(const random_key& key, float p, const
   return y;
 }
 
-tensor reference_recurrent::penalty_sum(penalty kind, const tensor& h) {
+tensor reference_recurrent::penalty_sum(penalty kind, const tensor& h, double factor) {
   const std::int64_t steps = h.dim(1), features = h.dim(2);
   const float* x = h.data<float>();
   double sum = 0;
@@ -140,7 +140,7 @@ tensor reference_recurrent::penalty_sum(penalty kind, const tensor& h) {
     sum += value * value;
   }
   tensor result = memory_.allocate(dtype::f64, {1}, memory_use::scratch);
-  result.data<double>()[0] = sum;
+  result.data<double>()[0] = factor * sum;
   return result;
 }
 

@@ -22,7 +22,7 @@ public:
   additive_gradients additive_attention_backward(const additive_inputs& inputs, const tensor& probabilities,
                                                  const tensor& dcontext) override;
   tensor locked_dropout(const random_key& key, float p, const tensor& x) override;
-  tensor penalty_sum(penalty kind, const tensor& h) override;
+  tensor penalty_sum(penalty kind, const tensor& h, double factor) override;
   tensor penalty_gradient(penalty kind, const tensor& h, float factor) override;
 
 private:

@@ -70,7 +70,7 @@ penalty_values penalty_of(stream& on, penalty kind, const host_tensor& h, float 
   on.run([&](backend& ops) {
     auto& recurrent = ops.get<recurrent_ops>();
     const tensor x = to_device(ops, h);
-    result.sum = recurrent.penalty_sum(kind, x).data<double>()[0];
+    result.sum = recurrent.penalty_sum(kind, x, factor).data<double>()[0];
     result.gradient = to_host(ops, recurrent.penalty_gradient(kind, x, factor));
   });
   return result;
@@ -95,8 +95,8 @@ TEST(ActivationPenalty, IsTheSumOfSquaresAndOfTheirStepsAndItsGradientTheSlope) 
     const auto on = open_stream(backend);
     const auto activation = penalty_of(*on, penalty::activation, h, 0.5F),
                step = penalty_of(*on, penalty::step, h, 0.5F);
-    EXPECT_NEAR(activation.sum, squares, 1e-9 * squares);
-    EXPECT_NEAR(step.sum, steps, 1e-9 * steps);
+    EXPECT_NEAR(activation.sum, 0.5 * squares, 1e-9 * squares);
+    EXPECT_NEAR(step.sum, 0.5 * steps, 1e-9 * steps);
     expect_close(activation.gradient, by_squares, 1e-6, "gradient of the squares");
     expect_close(step.gradient, by_steps, 1e-6, "gradient of the steps");
   }

@@ -96,10 +96,10 @@ public:
     return y;
   }
 
-  tensor penalty_sum(penalty kind, const tensor& h) override {
+  tensor penalty_sum(penalty kind, const tensor& h, double factor) override {
     tensor sum = device_.allocate(dtype::f64, {1}, memory_use::scratch);
-    device_.ask({h}, {sum}, [kind](backend& loops, auto& in) {
-      return std::vector{loops.get<recurrent_ops>().penalty_sum(kind, in[0])};
+    device_.ask({h}, {sum}, [kind, factor](backend& loops, auto& in) {
+      return std::vector{loops.get<recurrent_ops>().penalty_sum(kind, in[0], factor)};
     });
     return sum;
   }
