@@ -4,6 +4,7 @@
 #include "actors/made_up_data.hpp"
 #include "apps/data/formats.hpp"
 #include "apps/data/labelled_text.hpp"
+#include "apps/data/masked_text.hpp"
 #include "apps/data/squad_text.hpp"
 #include "apps/text/open_tokenizer.hpp"
 #include "kernels/check.hpp"
@@ -117,10 +118,19 @@ data_pair open_questions(const std::string& where, const data_options& options) 
   return {std::move(pair.train), std::move(pair.test), {}};
 }
 
+data_pair open_masked(const std::string& where, const data_options& options) {
+  if (options.text.batch_tokens > 0)
+    throw usage_error("--batch-tokens: samples of masked-text fill --max-length, wanted --batch N");
+  auto pair = open_masked_text(where, {.tokens = tokenizer_of(options), .most_tokens = most_tokens_of(options, 128)});
+  return {std::move(pair.train), std::move(pair.test), {}};
+}
+
 const std::vector<data_kind<data_pair>>& sequence_kinds() {
   static const std::vector<data_kind<data_pair>> kinds{
       {"labelled-text", "DIR or TRAIN.tsv,TEST.tsv",
        [](const auto& a, const data_options& o) { return open_labelled(a, o); }},
+      {"masked-text", "DIR or TRAIN.txt,VALID.txt",
+       [](const auto& a, const data_options& o) { return open_masked(a, o); }},
       {"squad", "DIR or TRAIN.json,DEV.json",
        [](const auto& a, const data_options& o) { return open_questions(a, o); }},
       {"synthetic", "", [](const auto&, const data_options& o) { return open_made_up(o); }},

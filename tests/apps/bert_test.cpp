@@ -116,6 +116,54 @@ TEST_F(BertApp, ATiedHeadIsSavedUnderBothNamesAndCountsOnce) {
   EXPECT_EQ(with({"--schedule", "pipedream", "--untied", "--weights", "tied.safetensors"}).exit_code, 0);
 }
 
+TEST_F(BertApp, MaskedTextGoesOnInTheMiddleOfAnEpochWithTheSameBits) {
+  std::string text;
+  for (int i = 0; i < 60; ++i)
+    text += std::string("a b c d a\nbc d b ab\nd a c\n") + (i % 4 == 0 ? "\n" : "");
+  write_file(folder_ / "train.txt", text);
+  write_file(folder_ / "valid.txt", text);
+  auto with = [&](std::vector<std::string> more) {
+    for (const char* word : {"--hf-config",
+                             "config.json",
+                             "--head",
+                             "pretraining",
+                             "--data",
+                             "masked-text:.",
+                             "--tokenizer",
+                             "vocab.txt",
+                             "--batch",
+                             "6",
+                             "--epochs",
+                             "2",
+                             "--optimizer",
+                             "adamw",
+                             "--schedule",
+                             "1f1b",
+                             "--stages",
+                             "3",
+                             "--microbatches",
+                             "2",
+                             "--checkpoint-every",
+                             "5"})
+      more.emplace_back(word);
+    return bert(more);
+  };
+  const auto whole = with({"--checkpoint", "whole"});
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
+  EXPECT_THAT(whole.output, HasSubstr("masked_accuracy"));
+  ASSERT_EQ(with({"--checkpoint", "part", "--steps", "5", "--eval-every", "-1"}).exit_code, 0);
+  const auto rest = with({"--checkpoint", "part", "--resume"});
+  ASSERT_EQ(rest.exit_code, 0) << rest.errors;
+  const auto hashes = [](const process_result& run) {
+    const auto at = run.output.find("weights_sha256");
+    return run.output.substr(at, run.output.find("drains") - at);
+  };
+  EXPECT_EQ(hashes(rest), hashes(whole));
+  const auto refused = with({"--checkpoint", "no", "--batch-tokens", "100"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("--batch-tokens: samples of masked-text fill --max-length"));
+}
+
 TEST_F(BertApp, LabelledTextThatDoesNotFitIsRefusedInOneLine) {
   write_file(folder_ / "train.tsv", "noun\ta b c d\nverb\td c b a\n");
   const std::vector<std::string> fits{"--hf-config",  "config.json", "--data",  "labelled-text:train.tsv",

@@ -125,6 +125,12 @@ const std::vector<readme_command>& readme_commands() {
        {},
        "--steps 3 --batch 8 --eval-every -1",
        "done: 3 steps in "},
+      {data,
+       "build/bin/bert --head pretraining --data masked-text:data/kjv --tokenizer vocab.txt --width 0.17 --schedule "
+       "1f1b --stages 2 --microbatches 2 --optimizer adamw --lr 1e-3",
+       {},
+       "--steps 2 --batch 4 --max-length 16 --eval-every -1",
+       "done: 2 steps in "},
       {traces, "penstock trace summary FILE", {{"FILE", "run.pftrace"}}, "", "bubble"},
       {traces, "penstock trace timeline FILE", {{"FILE", "run.pftrace"}}, "", "stage 1"},
       {traces, "penstock trace lifeline FILE 17", {{"FILE", "run.pftrace"}}, "", "17"},
@@ -191,7 +197,8 @@ std::vector<std::string> prelude_of(const std::string& section) {
   if (section == "Data")
     return {
         "mkdir -p data/glosses && for i in $(seq 60); do printf 'noun\\ta thing of the kind %s\\nverb\\tto make or "
-        "do it %s times\\n' $i $i; done > data/glosses/train.tsv && cp data/glosses/train.tsv data/glosses/test.tsv"};
+        "do it %s times\\n' $i $i; done > data/glosses/train.tsv && cp data/glosses/train.tsv data/glosses/test.tsv",
+        "mkdir -p data/kjv && cut -f2 data/glosses/train.tsv > data/kjv/train.txt"};
   if (section == "The trace tool") return {lenet + "run.pftrace", lenet + "other.pftrace", parts};
   if (section == "Several processes, several hosts") return {parts};
   if (section == "Change the plan while it trains")

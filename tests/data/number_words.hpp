@@ -9,9 +9,11 @@
 
 namespace penstock::test {
 
-/// "7 8" is 7 and 8; any other word is 3. 0 pads, 1 begins, 2 ends.
+/// "7 8" is 7 and 8; any other word is 3. 0 pads, 1 begins, 2 ends, 99 masks.
 class number_words final : public apps::tokenizer {
 public:
+  explicit number_words(apps::special_ids special = {.pad = 0, .unknown = 3, .begin = 1, .end = 2, .mask = 99})
+      : special_(special) {}
   std::int64_t vocabulary_size() const override { return 100; }
   const apps::special_ids& special() const override { return special_; }
   std::string description() const override { return "numbers"; }
@@ -37,7 +39,7 @@ private:
   }
   std::string token_valid(std::int64_t id) const override { return std::to_string(id); }
 
-  apps::special_ids special_{.pad = 0, .unknown = 3, .begin = 1, .end = 2};
+  apps::special_ids special_;
 };
 
 } // namespace penstock::test
