@@ -184,7 +184,7 @@ options parse(int argc, char** argv) {
 // A layer whose products are no products of oneDNN's: attention and LSTMs have loops of their own.
 std::string part_of(const layer& op) {
   const std::string_view kind = op.kind();
-  if (kind.find("attention") != kind.npos) return "attention";
+  if (kind == "attention") return "attention";
   return kind.find("lstm") != kind.npos ? "lstm" : "rest";
 }
 

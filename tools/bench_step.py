@@ -99,12 +99,11 @@ def measure(options, model, threads, peak):
               f"CPU median {statistics.median(cpu):8.1f}  least {min(cpu):8.1f}")
     least = {name: min(s["cpu_seconds"] for s in steps) for name, steps in found.items()}
     pairs = statistics.median(a["seconds"] / b["seconds"] for a, b in zip(*found.values()))
-    seconds = min(s["seconds"] for s in found["penstock"])
-    gflops = found["penstock"][0]["flops"] / seconds / 1e9
+    gflops = found["penstock"][0]["flops"] / (least["penstock"] / threads) / 1e9
     share = statistics.median(s["products"] / sum(s[part] for part in bench_models.PARTS) for s in found["penstock"])
     for part in bench_models.PARTS:
         mine, others = min(s[part] for s in found["penstock"]), parts[part]
-        if max(mine, others) > 0:
+        if min(mine, others) > 0:
             print(f"  {part:10s} least {mine * 1e3:8.1f} ms, PyTorch's {others * 1e3:8.1f}: {mine / max(others, 1e-9):.2f}")
     print(f"{model}, {threads} thread(s): ratio {pairs:.3f} to torch {best}; of the least CPU times "
           f"{least['penstock'] / least['torch']:.3f}; {gflops:.0f} GFLOP/s of a peak of {peak:.0f} "
