@@ -26,7 +26,7 @@ struct step_event {
   std::vector<shown_value> shown; ///< what the model says of itself: accuracy, perplexity
   float learning_rate = 0;
   double samples_per_s = 0;       ///< over the last few seconds
-  std::vector<shown_value> rates; ///< a second, of what else the model's losses are divided by: tokens
+  std::vector<shown_value> rates; ///< a second, of what else the model's losses count: tokens
 };
 
 /// Of a whole data set.

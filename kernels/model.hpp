@@ -61,6 +61,8 @@ struct loss_options {
   float weight = 1;
   std::string counted_by = "samples"; ///< what its gradient is divided by, of the minibatch
   bool training_only = false;         ///< it is no part of an evaluation's loss
+  /// Where people read it by another unit than it is divided by: "token" of a loss that has a sum "tokens".
+  std::string unit = "";
 };
 
 /// Computed where its inputs are: behind layer `after`, on the stage that has that layer.

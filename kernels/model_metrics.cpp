@@ -1,6 +1,8 @@
 // Sums to ratios.
 #include "kernels/model_metrics.hpp"
 
+#include "kernels/check.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -20,6 +22,15 @@ int showing(const model& net, const std::string& name) {
       ++losses;
   }
   return losses;
+}
+
+// Of what a loss's unit counts; 0 where it has none.
+double units_of(const model_loss& loss, const loss_metrics& metrics) {
+  if (loss.options.unit.empty()) return 0;
+  const auto sums = loss.op->sums();
+  const auto at = std::find(sums.begin(), sums.end(), loss.options.unit + "s");
+  check(at != sums.end(), "a loss whose unit it does not count");
+  return metrics.sums[loss.first_sum + static_cast<std::size_t>(at - sums.begin())];
 }
 
 } // namespace
@@ -45,6 +56,8 @@ std::vector<shown_value> shown_values(const model& net, const loss_metrics& metr
   std::vector<shown_value> values;
   for (const auto& loss : net.losses()) {
     if (!is_shown(net, loss)) continue;
+    if (const double units = units_of(loss, metrics); units > 0)
+      values.push_back({"loss_per_" + loss.options.unit, metrics.sums[loss.first_sum] / units, false});
     for (const auto& s : loss.op->shown()) {
       if (mode == phase::training && !s.in_steps) continue;
       const double of = metrics.sums[loss.first_sum + s.of];
@@ -56,6 +69,13 @@ std::vector<shown_value> shown_values(const model& net, const loss_metrics& metr
     }
   }
   return values;
+}
+
+std::vector<shown_value> counted_units(const model& net, const loss_metrics& metrics) {
+  std::vector<shown_value> counted;
+  for (const auto& loss : net.losses())
+    if (!loss.options.unit.empty()) counted.push_back({loss.options.unit + "s", units_of(loss, metrics), false});
+  return counted;
 }
 
 } // namespace penstock

@@ -22,4 +22,7 @@ double loss_sum(const model& net, const std::vector<int>& losses, const loss_met
 /// Evaluating or of a step. Without the losses that are for training only, but for the first one.
 std::vector<shown_value> shown_values(const model& net, const loss_metrics& metrics, phase mode);
 
+/// What of losses that have a unit was counted: "tokens".
+std::vector<shown_value> counted_units(const model& net, const loss_metrics& metrics);
+
 } // namespace penstock

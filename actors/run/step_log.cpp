@@ -74,10 +74,11 @@ void step_log::finish(std::int64_t minibatch, const loss_metrics& sum) {
   event.shown = shown_values(*net_, sum, phase::training);
   event.learning_rate = learning_rate(lr_, minibatch);
   event.samples_per_s = recent_rate(now, sum.samples);
+  const double passes = event.samples_per_s / static_cast<double>(std::max<std::int64_t>(1, sum.samples));
   for (std::size_t c = 1; c < net_->counts().size(); ++c)
-    event.rates.push_back(
-        {net_->counts()[c],
-         event.samples_per_s * sum.counts[c] / static_cast<double>(std::max<std::int64_t>(1, sum.samples)), false});
+    event.rates.push_back({net_->counts()[c], passes * sum.counts[c], false});
+  for (const auto& unit : counted_units(*net_, sum))
+    event.rates.push_back({unit.name, passes * unit.value, false});
   observer_.on_step(event);
 }
 

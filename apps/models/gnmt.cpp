@@ -177,7 +177,7 @@ model build_gnmt(const std::string& name, std::int64_t layers, const model_optio
   const auto labels = b.input("labels", dtype::i64, {target_time}, token);
   const auto encoded = gnmt_encoder(b, g, source, lengths);
   const auto decoded = gnmt_decoder(b, g, target_in, encoded, lengths);
-  b.loss("loss", losses::token_cross_entropy({.ignored = padding}), {decoded.logits, labels});
+  b.loss("loss", losses::token_cross_entropy({.ignored = padding}), {decoded.logits, labels}, {.unit = "token"});
   return b.build();
 }
 
