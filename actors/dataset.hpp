@@ -56,6 +56,8 @@ public:
   virtual void load(std::int64_t minibatch, std::int64_t first, std::span<tensor> into) const = 0;
   /// The fewest samples that a minibatch has.
   virtual std::int64_t least_samples() const = 0;
+  /// For the log, what there is to say of an epoch's minibatches; "": nothing.
+  virtual std::string description() const { return ""; }
 };
 using minibatches_ptr = std::shared_ptr<const minibatch_list>;
 

@@ -2,6 +2,7 @@
 #include "apps/data/bucketed_text.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace penstock::apps {
 
@@ -14,6 +15,14 @@ public:
 
   std::int64_t per_epoch() const override { return buckets_.per_epoch(); }
   std::int64_t least_samples() const override { return buckets_.least_samples(); }
+
+  std::string description() const override {
+    const auto padding = buckets_.padding();
+    const auto tenths = std::llround(1000 * padding.share());
+    return std::to_string(padding.minibatches) + " minibatches of " + std::to_string(padding.shapes) +
+           (padding.shapes == 1 ? " shape, " : " shapes, ") + std::to_string(tenths / 10) + "." +
+           std::to_string(tenths % 10) + "% padding";
+  }
 
   actors::minibatch_facts facts(std::int64_t minibatch) const override {
     const auto one = buckets_.at(minibatch);

@@ -5,6 +5,7 @@
 #include "apps/data/formats.hpp"
 #include "apps/data/labelled_text.hpp"
 #include "apps/data/masked_text.hpp"
+#include "apps/data/parallel_text.hpp"
 #include "apps/data/squad_text.hpp"
 #include "apps/text/open_tokenizer.hpp"
 #include "kernels/check.hpp"
@@ -103,18 +104,30 @@ std::int64_t most_tokens_of(const data_options& options, std::int64_t usual) {
   return most;
 }
 
+length_options lengths_of(const data_options& options) {
+  return {.bucket_width = options.text.bucket_width, .batch_tokens = options.text.batch_tokens};
+}
+
 data_pair open_labelled(const std::string& where, const data_options& options) {
   auto pair = open_labelled_text(where, {.tokens = tokenizer_of(options),
                                          .most_tokens = most_tokens_of(options, 128),
                                          .classes = options.classes,
-                                         .lengths = {.batch_tokens = options.text.batch_tokens}});
+                                         .lengths = lengths_of(options)});
   return {std::move(pair.train), std::move(pair.test), {}};
 }
 
 data_pair open_questions(const std::string& where, const data_options& options) {
   auto pair = open_squad(where, {.tokens = tokenizer_of(options),
                                  .windows = {.most_tokens = most_tokens_of(options, 384)},
-                                 .lengths = {.batch_tokens = options.text.batch_tokens}});
+                                 .lengths = lengths_of(options)});
+  return {std::move(pair.train), std::move(pair.test), {}};
+}
+
+data_pair open_parallel(const std::string& where, const data_options& options) {
+  constexpr std::int64_t usual = 50; // MLPerf's
+  auto pair = open_parallel_text(where, {.tokens = std::make_shared<translation_tokens>(tokenizer_of(options)),
+                                         .most_tokens = most_tokens_of(options, usual),
+                                         .lengths = lengths_of(options)});
   return {std::move(pair.train), std::move(pair.test), {}};
 }
 
@@ -133,6 +146,8 @@ const std::vector<data_kind<data_pair>>& sequence_kinds() {
        [](const auto& a, const data_options& o) { return open_masked(a, o); }},
       {"squad", "DIR or TRAIN.json,DEV.json",
        [](const auto& a, const data_options& o) { return open_questions(a, o); }},
+      {"parallel", "DIR, PAIRS.tsv or SOURCE,TARGET",
+       [](const auto& a, const data_options& o) { return open_parallel(a, o); }},
       {"synthetic", "", [](const auto&, const data_options& o) { return open_made_up(o); }},
   };
   return kinds;

@@ -3,6 +3,7 @@
 
 #include "apps/data/labelled_text.hpp"
 #include "apps/text/open_tokenizer.hpp"
+#include "apps/text/translation_tokens.hpp"
 #include "kernels/check.hpp"
 #include "kernels/safetensors.hpp"
 
@@ -53,7 +54,10 @@ data_facts facts_of_data(const std::string& spec) {
 
 data_facts facts_of(const std::string& spec, const text_options& text) {
   auto facts = facts_of_data(spec);
-  if (!text.tokenizer.empty()) facts.vocabulary = open_tokenizer(text.tokenizer)->vocabulary_size();
+  if (text.tokenizer.empty()) return facts;
+  std::shared_ptr<const tokenizer> tokens = open_tokenizer(text.tokenizer);
+  facts.vocabulary =
+      spec.starts_with("parallel:") ? translation_tokens(tokens).vocabulary_size() : tokens->vocabulary_size();
   return facts;
 }
 

@@ -319,6 +319,8 @@ void declare_text_options(command_line& line, text_options& text) {
   line.text("--tokenizer", text.tokenizer, "FILE",
             "Makes tokens of text: vocab.txt, tokenizer.json, merges, a sentencepiece model or a list of words");
   line.whole("--max-length", text.most_tokens, 1, 1 << 20, "Tokens of a sequence at most [the data set's own]");
+  line.whole("--bucket-width", text.bucket_width, 1, 1 << 20,
+             "Lengths that share minibatches, padded to its multiples [5, or for at most ten buckets]");
   line.whole("--batch-tokens", text.batch_tokens, 1, 1 << 30,
              "About so many tokens a minibatch, instead of --batch sequences [off]");
 }

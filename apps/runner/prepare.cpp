@@ -78,10 +78,11 @@ void check_weights_file(const std::filesystem::path& file) {
   of_option("--weights", [&] { const input_file is_regular(file); });
 }
 
-void take_data(const app_options& o, prepared_run& run) {
+void take_data(const app_options& o, const actors::minibatch_list& minibatches, prepared_run& run) {
   run.inputs.train = run.data.train.get();
   run.inputs.test = run.data.test.get();
-  run.notes.push_back(run.data.train->description());
+  const auto made_of = minibatches.description();
+  run.notes.push_back(run.data.train->description() + (made_of.empty() ? "" : ": " + made_of));
   if (run.data.test) run.notes.push_back(run.data.test->description());
   if (run.data.conversion) run.notes.push_back("images: " + describe(*run.data.conversion));
   if (!o.data_given)
@@ -260,7 +261,7 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   if (job != nullptr) run.inputs.ranks = &job->ranks();
   run.inputs.net = std::move(net);
   run.inputs.adapt_weights = find_model(o.model).adapt_weights;
-  take_data(o, run);
+  take_data(o, *minibatches, run);
   run.inputs.record = {
       {"--no-augment", o.augment ? "no" : "yes"},
       {"digest of some training samples", actors::sha256_of_text(sampled_digest(run.inputs.train)).substr(0, 12)}};

@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <sstream>
 
 namespace penstock::test {
@@ -57,6 +58,14 @@ protected:
 
   testing_support::temporary_folder folder_;
 };
+
+nlohmann::json last_line(const std::filesystem::path& file) {
+  std::ifstream lines(file);
+  std::string last;
+  for (std::string line; std::getline(lines, line);)
+    last = line;
+  return nlohmann::json::parse(last);
+}
 
 std::vector<std::vector<double>> vectors_of(const std::string& output) {
   std::vector<std::vector<double>> all;
@@ -187,6 +196,42 @@ TEST_F(BertApp, LabelledTextThatDoesNotFitIsRefusedInOneLine) {
     ASSERT_EQ(refused.error_lines().size(), 1U) << refused.errors;
     EXPECT_THAT(refused.errors, HasSubstr(says));
   }
+}
+
+TEST_F(BertApp, ARunInBucketsGoesOnWithinAnEpochToTheSameBits) {
+  std::string text;
+  for (int i = 0; i < 37; ++i) {
+    text += i % 3 == 0 ? "noun\ta" : "verb\tb";
+    for (int words = 0; words < i * 5 % 8; ++words)
+      text += std::string(" ") + "abcd"[(i + words) % 4];
+    text += '\n';
+  }
+  write_file(folder_ / "train.tsv", text);
+  const auto train = [&](const std::string& to, std::vector<std::string> more) {
+    std::vector<std::string> all{"--hf-config",    "config.json",
+                                 "--data",         "labelled-text:train.tsv",
+                                 "--tokenizer",    "vocab.txt",
+                                 "--batch",        "4",
+                                 "--bucket-width", "2",
+                                 "--epochs",       "2",
+                                 "--stages",       "2",
+                                 "--schedule",     "1f1b",
+                                 "--microbatches", "2",
+                                 "--metrics",      to + ".jsonl",
+                                 "--checkpoint",   to};
+    all.insert(all.end(), more.begin(), more.end());
+    return bert(all);
+  };
+  const auto whole = train("whole", {}), part = train("parts", {"--steps", "7"}), rest = train("parts", {"--resume"});
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
+  ASSERT_EQ(part.exit_code, 0) << part.errors;
+  ASSERT_EQ(rest.exit_code, 0) << rest.errors;
+  EXPECT_THAT(whole.output, testing::ContainsRegex("[0-9]+ minibatches of [2-9] shapes, [0-9]+[.][0-9]% padding"));
+  const auto one = last_line(folder_ / "whole.jsonl"), two = last_line(folder_ / "parts.jsonl");
+  EXPECT_EQ(two["resumed_after"], 7);
+  EXPECT_EQ(one["steps"], two["steps"]);
+  for (const char* hash : {"weights_sha256", "state_sha256"})
+    EXPECT_EQ(one[hash], two[hash]) << hash;
 }
 
 TEST_F(BertApp, EveryLineBecomesAVectorOfLengthOneWhateverTheStages) {
