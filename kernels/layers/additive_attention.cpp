@@ -27,8 +27,13 @@ public:
   std::string_view kind() const override { return "additive_attention"; }
 
   std::vector<tensor_spec> infer(std::span<const tensor_spec> inputs) const override {
-    if (options_.lengths)
-      expect_inputs(inputs, {sequences, sequences, {dtype::i64, "[N]"}});
+    const input_rule lengths{dtype::i64, "[N]"};
+    if (options_.lengths && options_.keys)
+      expect_inputs(inputs, {sequences, sequences, lengths, sequences});
+    else if (options_.lengths)
+      expect_inputs(inputs, {sequences, sequences, lengths});
+    else if (options_.keys)
+      expect_inputs(inputs, {sequences, sequences, sequences});
     else
       expect_inputs(inputs, {sequences, sequences});
     const shape &query = inputs[0].dims, &keys = inputs[1].dims;
@@ -39,6 +44,8 @@ public:
       if (input.dims[0] != query[0])
         throw usage_error("inputs have " + std::to_string(query[0]) + " and " + std::to_string(input.dims[0]) +
                           " rows, equally many are wanted");
+    if (options_.keys && inputs.back().dims != keys)
+      throw usage_error("projected keys are " + to_string(inputs.back().dims) + ", " + to_string(keys) + " is wanted");
     std::vector<tensor_spec> outputs{{dtype::f32, query}};
     if (options_.probabilities) outputs.push_back({dtype::f32, {query[0], query[1], keys[1]}});
     return outputs;
@@ -47,22 +54,25 @@ public:
   std::vector<parameter_spec> parameters(std::span<const tensor_spec>) const override {
     const initializer usual = default_uniform(hidden_), weight = options_.weight_init.value_or(usual);
     const auto scalar = static_cast<float>(1.0 / std::sqrt(static_cast<double>(hidden_)));
-    return {{"linear_q.weight", {hidden_, hidden_}, weight, false},
-            {"linear_k.weight", {hidden_, hidden_}, weight, false},
-            {"linear_att", {hidden_}, options_.vector_init.value_or(usual), false},
-            {"normalize_scalar", {1}, {initializer_kind::constant, scalar}, true},
-            {"normalize_bias", {hidden_}, {initializer_kind::constant, 0}, true}};
+    std::vector<parameter_spec> specs{{"linear_q.weight", {hidden_, hidden_}, weight, false},
+                                      {"linear_k.weight", {hidden_, hidden_}, weight, false},
+                                      {"linear_att", {hidden_}, options_.vector_init.value_or(usual), false},
+                                      {"normalize_scalar", {1}, {initializer_kind::constant, scalar}, true},
+                                      {"normalize_bias", {hidden_}, {initializer_kind::constant, 0}, true}};
+    if (options_.keys) specs.erase(specs.begin() + 1);
+    return specs;
   }
 
   format_ptr parameter_format(backend& ops, std::size_t parameter, std::span<const tensor_spec> inputs) const override {
-    if (parameter > 1) return nullptr;
+    if (parameter >= projections()) return nullptr;
     const shape& x = inputs[parameter].dims;
     return ops.get<linear_ops>().linear_weight_format({x[0] * x[1], x[2]}, {hidden_, hidden_});
   }
 
   forward_result forward(run_context& context, std::span<tensor> inputs,
                          std::span<const tensor> weights) const override {
-    const tensor query = projected(context, inputs[0], weights[0]), key = projected(context, inputs[1], weights[1]);
+    const tensor query = projected(context, inputs[0], weights[0]),
+                 key = options_.keys ? inputs.back() : projected(context, inputs[1], weights[1]);
     const tensor lengths = options_.lengths ? inputs[2] : tensor{};
     if (lengths) refuse_outside(context, lengths, inputs[1].dim(1) + 1, "length");
     auto made = context.ops.get<recurrent_ops>().additive_attention(named(query, key, inputs[1], lengths, weights));
@@ -80,8 +90,8 @@ public:
                            std::span<const tensor> saved) const override {
     auto first = backward_input(context, output_gradients, weights, saved);
     backward_result result{std::move(first.input_gradients), {}};
-    result.weight_gradients =
-        context.need_weight_gradient ? backward_weight(context, weights, first.kept) : std::vector<tensor>(5);
+    result.weight_gradients = context.need_weight_gradient ? backward_weight(context, weights, first.kept)
+                                                           : std::vector<tensor>(projections() + 3);
     return result;
   }
 
@@ -91,11 +101,14 @@ public:
     auto gradients = context.ops.get<recurrent_ops>().additive_attention_backward(
         named(saved[2], saved[3], saved[1], lengths, weights), saved[4], output_gradients[0]);
     backward_input_result result;
-    result.input_gradients.resize(options_.lengths ? 3 : 2);
+    result.input_gradients.resize(2U + (options_.lengths ? 1 : 0) + (options_.keys ? 1 : 0));
     if (wants_gradient(context, 0))
       result.input_gradients[0] =
           through(context, saved[0], weights[0], gradients.query, true).input.reshaped(saved[0].dims());
-    if (wants_gradient(context, 1)) {
+    if (options_.keys) {
+      result.input_gradients[1] = std::move(gradients.value);
+      result.input_gradients.back() = gradients.key;
+    } else if (wants_gradient(context, 1)) {
       const tensor projection = through(context, saved[1], weights[1], gradients.key, true).input;
       result.input_gradients[1] = context.ops.get<elementwise_ops>().add(std::move(gradients.value),
                                                                          projection.reshaped(saved[1].dims()), false);
@@ -113,9 +126,10 @@ public:
 
   std::vector<tensor> backward_weight(run_context& context, std::span<const tensor> weights,
                                       std::span<tensor> kept) const override {
-    return {through(context, kept[0], weights[0], kept[2], false).weight,
-            through(context, kept[1], weights[1], kept[3], false).weight, std::move(kept[4]), std::move(kept[5]),
-            std::move(kept[6])};
+    std::vector<tensor> gradients{through(context, kept[0], weights[0], kept[2], false).weight};
+    if (!options_.keys) gradients.push_back(through(context, kept[1], weights[1], kept[3], false).weight);
+    gradients.insert(gradients.end(), {std::move(kept[4]), std::move(kept[5]), std::move(kept[6])});
+    return gradients;
   }
 
   /// The two projections, and for each query, key and feature a sum, a tanh counted as one, a product and a sum twice.
@@ -126,6 +140,9 @@ public:
   }
 
 private:
+  /// Parameters that are matrices.
+  std::size_t projections() const { return options_.keys ? 1 : 2; }
+
   tensor projected(run_context& context, const tensor& x, const tensor& weight) const {
     return context.ops.get<linear_ops>().linear_forward(x.reshaped(rows_of(x)), weight, {}, false).reshaped(x.dims());
   }
@@ -139,13 +156,14 @@ private:
 
   additive_inputs named(const tensor& query, const tensor& key, const tensor& value, const tensor& lengths,
                         std::span<const tensor> weights) const {
+    const auto behind = projections();
     return {.query = query,
             .key = key,
             .value = value,
             .lengths = lengths,
-            .vector = weights[2],
-            .scalar = weights[3],
-            .bias = weights[4]};
+            .vector = weights[behind],
+            .scalar = weights[behind + 1],
+            .bias = weights[behind + 2]};
   }
 
   std::int64_t hidden_;

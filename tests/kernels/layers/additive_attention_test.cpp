@@ -42,6 +42,35 @@ TEST(AdditiveAttention, HasTheSameBitsForAnyNumberOfThreads) {
   expect_close(two.weight_gradients, one.weight_gradients, 1e-6, "weight gradient");
 }
 
+TEST(AdditiveAttention, KeysThatWereProjectedBeforeGiveTheSame) {
+  auto call = call_of(3, 5, 6, {5, 2}, 9);
+  call.weights[1].values.assign(36, 0);
+  for (std::size_t i = 0; i < 6; ++i)
+    call.weights[1].values[7 * i] = 1; // W_k is the identity
+  auto given = call;
+  given.op = layers::additive_attention(6, {.keys = true});
+  given.inputs.push_back(call.inputs[1]);
+  given.weights.erase(given.weights.begin() + 1);
+  for (const auto& backend : layer_backends_under_test()) {
+    SCOPED_TRACE(backend.name);
+    const auto on = open_stream(backend);
+    const auto whole = run_layer(*on, call), parts = run_layer(*on, given);
+    expect_close(parts.outputs, whole.outputs, 1e-6, "output");
+    ASSERT_EQ(parts.input_gradients.size(), 4U);
+    for (std::size_t i = 0; i < 60; ++i)
+      EXPECT_NEAR(parts.input_gradients[1].values[i] + parts.input_gradients[3].values[i],
+                  whole.input_gradients[1].values[i], 1e-5);
+    ASSERT_EQ(parts.weight_gradients.size(), 4U);
+  }
+  expect_backends_agree(given);
+  EXPECT_THAT(
+      [&] {
+        given.op->infer(std::vector<tensor_spec>{
+            {dtype::f32, {2, 3, 6}}, {dtype::f32, {2, 5, 6}}, {dtype::i64, {2}}, {dtype::f32, {2, 4, 6}}});
+      },
+      ::testing::ThrowsMessage<usage_error>("projected keys are [2, 4, 6], [2, 5, 6] is wanted"));
+}
+
 TEST(AdditiveAttention, KeysBeyondTheLengthChangeNothingAndGetNoGradient) {
   auto call = call_of(3, 5, 6, {5, 2}, 9);
   for (const auto& backend : layer_backends_under_test()) {
