@@ -47,6 +47,21 @@ public:
     }
   }
 
+  /// out[i] = in[i] times the scale where element first + i is kept, else 0, whatever in[i] is; `out` may be `in`. For
+  /// loops that are vectorised.
+  [[gnu::always_inline]] void apply(std::uint64_t first, std::int64_t count, const float* in, float* out) const {
+    constexpr std::int64_t most = 256;
+    float factors[most];
+    for (std::int64_t begin = 0; begin < count; begin += most) {
+      const std::int64_t length = count - begin < most ? count - begin : most;
+      multipliers(first + static_cast<std::uint64_t>(begin), length, factors);
+      for (std::int64_t i = 0; i < length; ++i) {
+        const float value = in[begin + i] * factors[i];
+        out[begin + i] = factors[i] != 0.0F ? value : 0.0F;
+      }
+    }
+  }
+
   /// What kept elements are multiplied by: 1 / (1 - p), or 0 when p is 1.
   float scale() const { return scale_; }
 

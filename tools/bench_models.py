@@ -3,7 +3,7 @@
 A way is how the same mathematics may be asked for: a memory layout for images; for sequences who multiplies matrices.
 `default` is what nn.Linear and nn.LSTM call, `onednn` sends products of linear layers to oneDNN (which this PyTorch does
 for f32 only when told), `mkl` keeps oneDNN away from LSTMs. Attention is scaled_dot_product_attention throughout.
-Models named in IMAGE_WAYS and SEQUENCE_WAYS come without dropout, unless options.dropout is set.
+Models come without dropout; options.dropout leaves them their own, but for images.
 """
 import contextlib
 
@@ -11,7 +11,7 @@ IMAGE_WAYS = ["default", "channels_last"]
 SEQUENCE_WAYS = ["default", "onednn"]
 RECURRENT_WAYS = ["default", "onednn", "mkl"]
 OPTIMIZERS = ["plain", "fused"]
-# Of those that are not SGD with momentum: PyTorch's name and arguments, ours, and the batch and extents.
+# Of those that are not trained by SGD with momentum; "sgd" has none.
 OPTIMIZER_OF = {"bert": "adamw", "vit_b_16": "adamw", "gnmt8": "adam", "awd_lm": "sgd"}
 WAYS_OF = {"bert": SEQUENCE_WAYS, "vit_b_16": SEQUENCE_WAYS, "gnmt8": RECURRENT_WAYS, "awd_lm": RECURRENT_WAYS}
 
@@ -97,8 +97,9 @@ def images(torch, options, way):
 
 def bert(torch, options, _):
     import transformers
-    config = transformers.BertConfig(num_labels=options.classes, hidden_dropout_prob=options.dropout,
-                                     attention_probs_dropout_prob=options.dropout, attn_implementation="sdpa")
+    rate = 0.1 if options.dropout else 0.0
+    config = transformers.BertConfig(num_labels=options.classes, hidden_dropout_prob=rate,
+                                     attention_probs_dropout_prob=rate, attn_implementation="sdpa")
     network = transformers.BertForSequenceClassification(config).train()
     ids = torch.randint(1, config.vocab_size, (options.batch, options.length))
     labels = torch.arange(options.batch) % options.classes
@@ -108,6 +109,7 @@ def bert(torch, options, _):
 def gnmt8(torch, options, _):
     """MLPerf's modules with PipeDream's untied tables, time first, attention as published."""
     nn, hidden, vocabulary = torch.nn, 1024, 32320
+    drop = nn.Dropout(0.2 if options.dropout else 0.0)  # between LSTMs, of the attention's context never
 
     class Attention(nn.Module):
         def __init__(self):
@@ -135,12 +137,12 @@ def gnmt8(torch, options, _):
         def forward(self, source, target):
             x = self.source(source)
             for number, layer in enumerate(self.encoder):
-                y = layer(x)[0]
+                y = layer(drop(x) if number else x)[0]
                 x = y + x if number >= 2 else y
             y = self.first(self.target(target))[0]
             context = self.attention(y, x)
             for number, layer in enumerate(self.decoder):
-                z = layer(torch.cat((y, context), 2))[0]
+                z = layer(torch.cat((drop(y), context), 2))[0]
                 y = z + y if number >= 1 else z
             return self.classifier(y)
 
@@ -157,9 +159,8 @@ def gnmt8(torch, options, _):
 
 
 def awd_lm(torch, options, _):
-    """Three layers with the sizes and penalties of the published model, its state carried on; dropout's masks only with
-    options.dropout, which stands for the published rates."""
-    nn, vocabulary, drops = torch.nn, 10000, options.dropout > 0
+    """Three layers with the sizes and penalties of the published model, its state carried on, dropout at its rates."""
+    nn, vocabulary, drops = torch.nn, 10000, options.dropout
 
     class Lstm(nn.LSTM):
         def forward(self, x, state):

@@ -6,6 +6,7 @@
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/initialise.hpp"
 #include "kernels/model_metrics.hpp"
+#include "kernels/ops/elementwise_ops.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/segment.hpp"
 #include "kernels/stream.hpp"
@@ -27,6 +28,7 @@ struct options {
   std::int64_t image_size = 224;
   std::int64_t length = 0; // of sequences; 0: the model's own
   std::int64_t classes = 1000;
+  double dropout = 0;                 // below 0: the model's own rates
   std::string optimizer = "momentum"; // SGD with it; or sgd, adam, adamw
   int threads = 1;
   int layer_steps = 0; // > 0: print where the time goes, by kind of layer, and end
@@ -59,6 +61,10 @@ public:
     const auto formats = whole_.parameter_formats(ops);
     for (std::size_t i = 0; i < formats.size(); ++i) {
       const auto& p = whole_.parameters()[i];
+      if (whole_.is_repeat(i)) {
+        weights_.push_back(weights_[p.first_use]);
+        continue;
+      }
       weights_.push_back(initial_parameter(ops, p.spec, p.name, formats[i], 1));
     }
     const auto initial = initial_states(*model_, pool);
@@ -76,7 +82,10 @@ public:
     call_.minibatch++;
     segment_activations keep;
     segment_losses losses;
+    std::vector<tensor> carried;
+    call_.carried = carried_, call_.carried_out = &carried;
     whole_.forward(ops, call_, inputs_, weights_, states_, &keep, &losses);
+    carried_ = std::move(carried);
     loss_metrics found{.samples = batch_, .counts = call_.info.counts};
     for (std::size_t i = 0; i < losses.size(); ++i)
       std::copy_n(losses[i].sums.data<double>(), model_->losses()[i].op->sums().size(),
@@ -87,8 +96,13 @@ public:
         ops.allocate_zeroed(dtype::i32, {static_cast<std::int64_t>(weights_.size())}, memory_use::scratch);
     const double start = thread_seconds();
     for (std::size_t i = 0; i < weights_.size(); ++i)
+      if (whole_.is_repeat(i))
+        ops.get<elementwise_ops>().accumulate(gradients[whole_.parameters()[i].first_use], gradients[i]);
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      if (whole_.is_repeat(i)) continue;
       optimizer_->step(ops, 1e-3F, 1.0F, true, weights_[i], gradients[i], optimizer_states_[i], weights_[i], strange,
                        static_cast<std::int64_t>(i));
+    }
     update_seconds += thread_seconds() - start;
     return mean_loss(*model_, found, phase::training);
   }
@@ -108,8 +122,10 @@ public:
 private:
   static apps::model_options geometry_of(const options& o) {
     const bool images = apps::find_model(o.model).takes_images;
-    return {
-        .image_size = images ? o.image_size : 0, .classes = o.classes, .dropout = 0, .length = images ? 0 : o.length};
+    return {.image_size = images ? o.image_size : 0,
+            .classes = o.classes,
+            .dropout = o.dropout,
+            .length = images ? 0 : o.length};
   }
 
   std::shared_ptr<const model> model_;
@@ -117,7 +133,7 @@ private:
   std::int64_t batch_;
   std::unique_ptr<optimizer> optimizer_;
   segment_call call_{.seed = 1};
-  std::vector<tensor> weights_, states_;
+  std::vector<tensor> weights_, states_, carried_;
   std::vector<optimizer_state> optimizer_states_;
   std::vector<tensor> inputs_;
 };
@@ -167,6 +183,8 @@ options parse(int argc, char** argv) {
       o.length = std::stoll(value);
     else if (name == "--classes")
       o.classes = std::stoll(value);
+    else if (name == "--dropout")
+      o.dropout = std::stod(value);
     else if (name == "--optimizer")
       o.optimizer = value;
     else if (name == "--threads")
@@ -175,7 +193,7 @@ options parse(int argc, char** argv) {
       o.layer_steps = std::stoi(value);
     else
       throw usage_error("unknown option '" + name +
-                        "'; there are --model, --batch, --image-size, --length, --classes, "
+                        "'; there are --model, --batch, --image-size, --length, --classes, --dropout, "
                         "--optimizer, --threads, --layers");
   }
   return o;

@@ -4,10 +4,12 @@
     python tools/bench_step.py --models inception_v3 --batch 8 --image-size 299
     python tools/bench_step.py --models bert --batch 8 --length 128        (transformers)
     python tools/bench_step.py --models vit_b_16 --batch 8 --image-size 224
+    python tools/bench_step.py --models gnmt8 --batch 32 --length 25
+    python tools/bench_step.py --models awd_lm --batch 20 --length 70 [--dropout]
 
 FOLDER is where `pip install --target FOLDER torch torchvision transformers` put PyTorch; leave it out when the python
 that runs this has it. VGG-16, ResNet-50, gnmt8 and awd_lm need PyTorch alone. A step is forward, backward and update in
-f32, without dropout: SGD with momentum, for BERT and ViT AdamW, for GNMT Adam, for the AWD LM plain SGD.
+f32, without dropout unless told: SGD with momentum, for BERT and ViT AdamW, for GNMT Adam, for the AWD LM plain SGD.
 
 PyTorch runs eagerly in each of its ways (tools/bench_models.py) with its plain and its fused optimizer; the one with
 the least processor time of three steps goes on. Then a step of ours and one of its alternate. `ratio` is the median of
@@ -80,10 +82,12 @@ def best_way(options, model, theirs):
 def measure(options, model, threads, peak):
     extents = ["--batch", str(options.batch), "--image-size", str(options.image_size), "--length", str(options.length),
                "--classes", str(options.classes)]
+    dropout = options.dropout and model in bench_models.OPTIMIZER_OF
     ours = Server([os.path.join(options.build, "bin", "bench_step"), "--model", model, "--threads", str(threads),
-                   "--optimizer", bench_models.OPTIMIZER_OF.get(model, "momentum"), *extents])
+                   "--optimizer", bench_models.OPTIMIZER_OF.get(model, "momentum"), "--dropout", "-1" if dropout else "0",
+                   *extents])
     theirs = Server([sys.executable, __file__, "--serve", model, "--serve-threads", str(threads), "--torch",
-                     options.torch, *extents])
+                     options.torch, *extents, *(["--dropout"] if dropout else [])])
     best = best_way(options, model, theirs)
     ours.step(), theirs.step(best)  # shapes become known, memory is taken
     found = {"penstock": [], "torch": []}
@@ -123,7 +127,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--optimizers", nargs="+", default=bench_models.OPTIMIZERS, help="PyTorch's: plain, fused")
     parser.add_argument("--ways", nargs="+", help="PyTorch's, of tools/bench_models.py")
-    parser.add_argument("--dropout", type=float, default=0.0, help=argparse.SUPPRESS)
+    parser.add_argument("--dropout", action="store_true", help="at the models' own rates, but for images")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--serve-threads", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()

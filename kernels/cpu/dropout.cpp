@@ -9,13 +9,11 @@ namespace penstock {
 tensor onednn_elementwise::dropout(const random_key& key, float p, tensor x) {
   tensor y = x.is_unique() ? x : context_.allocate(dtype::f32, x.dims(), memory_use::activations, x.format());
   const dropout_random random(key, p);
-  const float scale = random.scale();
   const float* in = x.data<float>();
   float* out = y.data<float>();
   if (x.is_plain()) {
     element_loop(x.elements(), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
-      for (std::int64_t i = begin; i < end; ++i)
-        out[i] = random.keeps(static_cast<std::uint64_t>(i)) ? in[i] * scale : 0.0F;
+      random.apply(static_cast<std::uint64_t>(begin), end - begin, in + begin, out + begin);
     });
     return y;
   }
@@ -23,6 +21,7 @@ tensor onednn_elementwise::dropout(const random_key& key, float p, tensor x) {
   // (N, C/block, H*W, block): element (n, c, s) is number (n * C + c) * H*W + s. Padding is zero and stays so.
   const std::int64_t channels = x.dim(1), area = x.dim(2) * x.dim(3), block = context_.channel_block();
   const std::int64_t blocks = (channels + block - 1) / block;
+  const float scale = random.scale();
   vector_loop(x.dim(0) * blocks * area, 1, (1 << 15) / block,
               [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
                 for (std::int64_t i = begin; i < end; ++i) {

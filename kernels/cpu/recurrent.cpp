@@ -18,16 +18,13 @@ std::int64_t rows_below(std::int64_t features) {
 tensor onednn_recurrent::locked_dropout(const random_key& key, float p, const tensor& x) {
   tensor y = context_.allocate(dtype::f32, x.dims(), memory_use::activations);
   const dropout_random random(key, p);
-  const float scale = random.scale();
   const std::int64_t steps = x.dim(1), features = x.dim(2);
   const float* in = x.data<float>();
   float* out = y.data<float>();
   vector_loop(x.dim(0) * steps, 1, rows_below(features), [=](std::int64_t begin, std::int64_t end) PENSTOCK_VECTORIZED {
     for (std::int64_t r = begin; r < end; ++r) {
       const std::int64_t first = r / steps * features;
-      for (std::int64_t f = 0; f < features; ++f)
-        out[r * features + f] =
-            random.keeps(static_cast<std::uint64_t>(first + f)) ? in[r * features + f] * scale : 0.0F;
+      random.apply(static_cast<std::uint64_t>(first), features, in + r * features, out + r * features);
     }
   });
   return y;

@@ -8,6 +8,8 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 namespace penstock::testing {
 namespace {
 
@@ -263,6 +265,17 @@ TEST(DropoutRandom, GivesTheMultipliersOfManyElementsAsOfEach) {
         EXPECT_EQ(found[i], random.keeps(first + i) ? random.scale() : 0) << first << " + " << i << ", " << p;
     }
   }
+}
+
+TEST(DropoutRandom, DropsManyElementsWhereTheyLieWhateverTheyAre) {
+  const dropout_random random({.seed = 3, .layer = 5}, 0.3F);
+  constexpr std::uint64_t first = 0xFFFFFFF0U;
+  std::vector<float> values(700);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = random.keeps(first + i) ? static_cast<float>(i) - 300.5F : std::numeric_limits<float>::infinity();
+  random.apply(first, 700, values.data(), values.data());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(values[i], random.keeps(first + i) ? (static_cast<float>(i) - 300.5F) * random.scale() : 0) << i;
 }
 
 } // namespace
