@@ -7,7 +7,8 @@
 namespace penstock::actors {
 
 /// Numbers in [-1, 1), integers in [0, below), lengths that fill their extent; the same in every epoch, from the seed.
-/// Extents are nominal unless given.
+/// Extents are nominal unless given. For a model that hands a state from minibatch to minibatch they are columns, in
+/// whole rounds of minibatches, one at least.
 class made_up_data final : public dataset {
 public:
   made_up_data(const model& net, std::int64_t samples, std::uint64_t seed = 1,
@@ -17,6 +18,7 @@ public:
   std::vector<data_input> inputs() const override;
   std::vector<std::string> counts() const override { return counts_; }
   std::vector<std::string> extents() const override;
+  std::int64_t columns(const batching& how) const override { return carries_ ? how.batch * how.column_blocks : 0; }
   minibatches_ptr minibatches(const batching& how) const override;
 
 private:
@@ -33,6 +35,7 @@ private:
   std::array<std::int64_t, most_extents> sizes_{};
   std::int64_t samples_;
   std::uint64_t seed_;
+  bool carries_;
 };
 
 } // namespace penstock::actors

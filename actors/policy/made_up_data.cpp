@@ -28,7 +28,8 @@ double counted_by_loss(const model_loss& loss, const model& net, const std::vect
 
 made_up_data::made_up_data(const model& net, std::int64_t samples, std::uint64_t seed,
                            const std::vector<std::int64_t>& extents)
-    : counts_(net.counts()), counted_(net.counts().size(), 1), extents_(net.extents()), samples_(samples), seed_(seed) {
+    : counts_(net.counts()), counted_(net.counts().size(), 1), extents_(net.extents()), samples_(samples), seed_(seed),
+      carries_(net.carries()) {
   for (std::size_t e = 0; e < extents_.size(); ++e)
     sizes_[e] = e < extents.size() ? extents[e] : extents_[e].nominal;
   std::uint64_t state = seed;
@@ -73,13 +74,14 @@ std::vector<std::string> made_up_data::extents() const {
 class made_up_minibatches final : public minibatch_list {
 public:
   made_up_minibatches(const made_up_data& data, const batching& how)
-      : data_(data), plan_(data.samples_, how.batch, how.last), batch_(how.batch) {}
+      : data_(data), plan_(samples_of(data, how), how.batch, how.last), batch_(how.batch), blocks_(how.column_blocks) {}
   std::int64_t per_epoch() const override { return plan_.per_epoch(); }
   std::int64_t least_samples() const override { return plan_.tail() > 0 ? plan_.tail() : batch_; }
 
   minibatch_facts facts(std::int64_t minibatch) const override {
     const auto range = plan_.at(minibatch);
     minibatch_facts facts{.epoch = range.epoch, .samples = range.samples, .extents = data_.sizes_};
+    if (data_.carries_) facts.column = range.first / batch_ % blocks_ * batch_;
     for (std::size_t c = 0; c < data_.counted_.size(); ++c)
       facts.counts[c] = data_.counted_[c] * static_cast<double>(range.samples);
     return facts;
@@ -92,6 +94,12 @@ public:
   }
 
 private:
+  static std::int64_t samples_of(const made_up_data& data, const batching& how) {
+    if (!data.carries_) return data.samples_;
+    const auto round = data.columns(how);
+    return std::max<std::int64_t>(1, data.samples_ / round) * round;
+  }
+
   void fill(tensor& t, std::size_t input, std::int64_t first) const {
     const auto& how = data_.fillings_[input];
     const auto samples = t.dim(0);
@@ -116,6 +124,7 @@ private:
   const made_up_data& data_;
   epoch_minibatches plan_;
   std::int64_t batch_;
+  int blocks_;
 };
 
 minibatches_ptr made_up_data::minibatches(const batching& how) const {

@@ -7,6 +7,7 @@
 #include "apps/data/masked_text.hpp"
 #include "apps/data/parallel_text.hpp"
 #include "apps/data/squad_text.hpp"
+#include "apps/data/text_stream.hpp"
 #include "apps/text/open_tokenizer.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
@@ -138,6 +139,21 @@ data_pair open_masked(const std::string& where, const data_options& options) {
   return {std::move(pair.train), std::move(pair.test), {}};
 }
 
+// Pieces are as long as the model's nominal extent.
+data_pair open_stream(const std::string& where, const data_options& options) {
+  for (const auto& [option, given] :
+       {std::pair("--max-length", options.text.most_tokens), std::pair("--batch-tokens", options.text.batch_tokens)})
+    if (given > 0)
+      throw usage_error(std::string(option) + ": not for text:, a stream that --batch and --length cut into pieces");
+  text_stream_options how;
+  if (options.text.vocabulary > 0) how.most_words = options.text.vocabulary;
+  if (!options.text.tokenizer.empty()) how.tokens = tokenizer_of(options);
+  for (const auto& e : options.net->extents())
+    if (e.name == "time") how.length = e.nominal;
+  auto pair = open_text_stream(where, how);
+  return {std::move(pair.train), std::move(pair.test), {}};
+}
+
 const std::vector<data_kind<data_pair>>& sequence_kinds() {
   static const std::vector<data_kind<data_pair>> kinds{
       {"labelled-text", "DIR or TRAIN.tsv,TEST.tsv",
@@ -148,6 +164,7 @@ const std::vector<data_kind<data_pair>>& sequence_kinds() {
        [](const auto& a, const data_options& o) { return open_questions(a, o); }},
       {"parallel", "DIR, PAIRS.tsv or SOURCE,TARGET",
        [](const auto& a, const data_options& o) { return open_parallel(a, o); }},
+      {"text", "DIR or TRAIN.txt,VALID.txt", [](const auto& a, const data_options& o) { return open_stream(a, o); }},
       {"synthetic", "", [](const auto&, const data_options& o) { return open_made_up(o); }},
   };
   return kinds;

@@ -91,10 +91,11 @@ private:
     const bool is_last = l + 1 == g_.layers;
     const auto number = std::to_string(l);
     b_.freeze_unit();
-    last_ = b_.add("rnns." + number + ".module",
-                   layers::lstm(is_last ? g_.embedding : g_.hidden,
-                                {.names = {.weight_hh = "weight_hh_l0_raw"}, .weight_drop = g_.weight_drop}),
-                   {last_});
+    last_ = b_.add(
+        "rnns." + number + ".module",
+        layers::lstm(is_last ? g_.embedding : g_.hidden,
+                     {.names = {.weight_hh = "weight_hh_l0_raw"}, .carried = true, .weight_drop = g_.weight_drop}),
+        {last_});
     undropped_ = last_;
     drop("lockdrop." + number, is_last ? g_.output_dropout : g_.hidden_dropout);
   }
@@ -154,6 +155,7 @@ model_entry awd_lm_entry() {
                    {"alpha", "X", "Of the mean square of the last LSTM's dropped output, in the loss [2]"},
                    {"beta", "X", "Of the mean square of its steps, undropped [1]"}};
   entry.adapt_weights = adapt_weights;
+  entry.training = {.batch = 20, .rate = 30, .momentum = 0, .weight_decay = 1.2e-6F, .clip_norm = 0.25};
   return entry;
 }
 

@@ -39,6 +39,9 @@ struct training_defaults {
   std::string optimizer = "sgd";
   float rate = 0; ///< with that optimizer; 0: the optimizer's usual one
   float label_smoothing = 0;
+  float momentum = 0.9F;
+  float weight_decay = 0;
+  double clip_norm = 0; ///< of all gradients; where stages update apart, of each stage's own
 };
 
 struct model_entry {

@@ -2,6 +2,7 @@
 #include "apps/runner/data_facts.hpp"
 
 #include "apps/data/labelled_text.hpp"
+#include "apps/data/text_stream.hpp"
 #include "apps/text/open_tokenizer.hpp"
 #include "apps/text/translation_tokens.hpp"
 #include "kernels/check.hpp"
@@ -54,6 +55,9 @@ data_facts facts_of_data(const std::string& spec) {
 
 data_facts facts_of(const std::string& spec, const text_options& text) {
   auto facts = facts_of_data(spec);
+  constexpr std::string_view stream = "text:";
+  if (text.tokenizer.empty() && spec.starts_with(stream) && spec.size() > stream.size())
+    facts.vocabulary = words_in(spec.substr(stream.size()), text.vocabulary > 0 ? text.vocabulary : usual_words);
   if (text.tokenizer.empty()) return facts;
   std::shared_ptr<const tokenizer> tokens = open_tokenizer(text.tokenizer);
   facts.vocabulary =

@@ -13,7 +13,7 @@ struct data_facts {
   std::int64_t classes = 0;
   std::int64_t image_size = 0;
   std::int64_t channels = 0;
-  std::int64_t vocabulary = 0; ///< the tokenizer's
+  std::int64_t vocabulary = 0; ///< the tokenizer's, or what a text has by itself
 };
 
 /// A tokenizer says how many tokens it knows, `tensors:` files say their image size and channels, folders of images their classes. Throws penstock::error for a

@@ -45,7 +45,7 @@ void declare_data(command_line& line, app_options& o) {
   line.text("--data", o.data, "SPEC",
             entry == nullptr || entry->takes_images
                 ? "fashion-mnist:DIR, idx:DIR, cifar10:DIR, imagefolder:DIR, tensors:FILE.safetensors or synthetic"
-                : "labelled-text:DIR, masked-text:DIR, squad:DIR or synthetic");
+                : "labelled-text:DIR, masked-text:DIR, squad:DIR, text:DIR or synthetic");
   declare_model_options(line, o);
   line.off("--no-augment", o.augment, "No random crop and flip");
   line.choice("--broken-images", o.broken_images, {"refuse", "skip"},
@@ -161,13 +161,26 @@ void take_defaults(app_options& o) {
   o.run.batch = usual.batch;
   o.run.optimizer.name = usual.optimizer;
   o.run.label_smoothing = usual.label_smoothing;
+  o.run.optimizer.momentum = usual.momentum;
+  o.run.optimizer.weight_decay = usual.weight_decay;
   if (usual.rate > 0) o.run.lr.base = usual.rate;
 }
 
 float usual_rate(const app_options& o) {
   const auto usual = defaults_of(o.model);
-  if (usual.rate > 0 && o.run.optimizer.name == usual.optimizer) return usual.rate;
-  return o.run.optimizer.name.starts_with("adam") ? 0.001F : lr_schedule_options{}.base;
+  const auto& name = o.run.optimizer.name;
+  const bool is_usual = name == usual.optimizer || (name == "asgd" && usual.optimizer == "sgd");
+  if (usual.rate > 0 && is_usual) return usual.rate;
+  return name.starts_with("adam") ? 0.001F : lr_schedule_options{}.base;
+}
+
+// Of all gradients only where the schedule is known to have them together.
+void take_usual_clip(app_options& o, const command_line& line) {
+  const auto usual = defaults_of(o.model).clip_norm;
+  if (usual == 0 || line.given("--clip-norm") || line.given("--clip-stage-norm")) return;
+  const bool is_known = o.plan.source.empty() || (o.plan.source == "auto" && !o.plan.any);
+  const bool is_whole = is_known && planner::resolve_schedule({.name = o.pipeline.schedule}).synchronous;
+  (is_whole ? o.run.clip_norm : o.run.clip_stage_norm) = usual;
 }
 
 void read_choices(app_options& o, const option_texts& t, const command_line& line) {
@@ -328,7 +341,7 @@ void declare_text_options(command_line& line, text_options& text) {
 void declare_sequence_options(command_line& line, model_options& network) {
   line.whole("--length", network.length, 1, 1 << 20, "Tokens of a sequence where data does not say [the model's]");
   line.whole("--vocabulary", network.vocabulary, 1, most_tokens_known,
-             "Tokens that the model knows [as many as the tokenizer, or the model's own]");
+             "Tokens that the model knows, and words that text: keeps [as many as the tokenizer, or the model's own]");
 }
 
 } // namespace
@@ -378,10 +391,12 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
     return std::nullopt;
   }
   o.data_given = line.given("--data");
+  o.text.vocabulary = o.network.vocabulary;
   read_choices(o, t, line);
   read_plan_source(o.plan);
   check_beside_plan(o, line);
   read_pipeline(o, t);
+  take_usual_clip(o, line);
   o.run.weights = t.weights;
   o.run.save_weights = t.save_weights;
   o.run.save_gradients = t.save_gradients;

@@ -9,6 +9,7 @@
 #include "apps/text/subword_merges.hpp"
 #include "apps/text/white_space.hpp"
 #include "apps/text/wordpiece.hpp"
+#include "apps/text/words.hpp"
 #include "kernels/atomic_file.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
@@ -94,11 +95,7 @@ std::string train_words(const tokenizer_training& training, const fs::path& out)
     split_white_space(line, [&](std::string_view word) { words.add(word); });
   });
   expect_words(words, training);
-  std::vector<std::string> tokens{"<unk>", "<eos>"};
-  for (const auto& [word, count] : words.by_count()) {
-    if (static_cast<std::int64_t>(tokens.size()) >= training.size) break;
-    if (word != "<unk>" && word != "<eos>") tokens.push_back(word);
-  }
+  const auto tokens = most_frequent(words, training.size);
   write_file(out, lines_of(tokens));
   return std::to_string(tokens.size()) + " of " + std::to_string(words.as_seen().size() + 2) + " tokens in " +
          out.string();

@@ -50,10 +50,23 @@ private:
 std::unique_ptr<tokenizer> open_words(const std::filesystem::path& vocab_file) {
   auto lines = read_token_lines(vocab_file);
   try {
-    return std::make_unique<words>(vocabulary(std::move(lines)));
+    return make_words(std::move(lines));
   } catch (const error& fault) {
     throw error(vocab_file.string() + ": " + fault.what());
   }
+}
+
+std::unique_ptr<tokenizer> make_words(std::vector<std::string> tokens) {
+  return std::make_unique<words>(vocabulary(std::move(tokens)));
+}
+
+std::vector<std::string> most_frequent(const word_counts& words, std::int64_t most) {
+  std::vector<std::string> tokens{"<unk>", "<eos>"};
+  for (const auto& [word, count] : words.by_count()) {
+    if (static_cast<std::int64_t>(tokens.size()) >= most) break;
+    if (word != "<unk>" && word != "<eos>") tokens.push_back(word);
+  }
+  return tokens;
 }
 
 } // namespace penstock::apps

@@ -62,6 +62,38 @@ TEST(Options, OptimizersAreToldWhatTheirPapersSay) {
   EXPECT_NO_THROW(parse({"--plan", "auto", "--clip-stage-norm", "1"}));
 }
 
+app_options parse_awd(std::vector<std::string> arguments) {
+  std::string help;
+  return parse_options("awd_lm", arguments, help).value();
+}
+
+TEST(Options, AModelBringsThePublishedRecipeWhereNothingIsSaid) {
+  const auto usual = parse_awd({}).run;
+  EXPECT_EQ(usual.batch, 20);
+  EXPECT_EQ(usual.lr.base, 30);
+  EXPECT_EQ(usual.optimizer.momentum, 0);
+  EXPECT_EQ(usual.optimizer.weight_decay, 1.2e-6F);
+  EXPECT_EQ(parse_awd({"--optimizer", "asgd"}).run.lr.base, 30);
+  const auto adam = parse_awd({"--optimizer", "adam", "--batch", "8", "--weight-decay", "0"}).run;
+  EXPECT_EQ(adam.lr.base, 0.001F);
+  EXPECT_EQ(adam.batch, 8);
+  EXPECT_EQ(adam.optimizer.weight_decay, 0);
+}
+
+TEST(Options, ARecipeClipsAllGradientsWhereTheScheduleHasThemTogether) {
+  const auto clips = [](std::vector<std::string> arguments) {
+    const auto run = parse_awd(std::move(arguments)).run;
+    return std::pair(run.clip_norm, run.clip_stage_norm);
+  };
+  using both = std::pair<double, double>;
+  EXPECT_EQ(clips({}), both(0, 0.25)) << "pipedream";
+  EXPECT_EQ(clips({"--schedule", "1f1b"}), both(0.25, 0));
+  EXPECT_EQ(clips({"--plan", "some.json"}), both(0, 0.25));
+  EXPECT_EQ(clips({"--plan", "auto:any"}), both(0, 0.25));
+  EXPECT_EQ(clips({"--schedule", "1f1b", "--clip-norm", "0"}), both(0, 0));
+  EXPECT_EQ(clips({"--schedule", "1f1b", "--clip-stage-norm", "1"}), both(0, 1));
+}
+
 TEST(Options, TheRateScheduleKeepsTheRateGiven) {
   const auto options = parse({"--lr", "0.5", "--lr-schedule", "step:every=10,gamma=0.5"});
   EXPECT_EQ(options.run.lr.name, "step");
