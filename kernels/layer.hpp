@@ -27,6 +27,7 @@ struct parameter_spec {
   shape dims;
   initializer init;
   bool norm_or_bias = false; // left out of weight decay by --no-decay-norm-bias
+  float rate = 1;            ///< factor on the learning rate: Caffe's lr_mult
 };
 
 /// State that is not a weight: never versioned, never touched by evaluation (BatchNorm's running statistics).

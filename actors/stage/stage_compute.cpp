@@ -326,7 +326,7 @@ void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_op
         in_place ? weight : ops.allocate(weight.type(), weight.dims(), memory_use::weights, weight.format());
     const auto& spec = s.layers->parameters()[i].spec;
     const bool decay = options.decay_norm_bias || !spec.norm_or_bias;
-    p.rule->step(ops, order.learning_rate, order.gradient_scale, decay, weight, gradient, owned.optimizer_states[i],
+    p.rule->step(ops, order.learning_rate * spec.rate, order.gradient_scale, decay, weight, gradient, owned.optimizer_states[i],
                  target, strange, static_cast<std::int64_t>(i));
     if (order.averages) p.rule->average(ops, target, owned.optimizer_states[i]);
     next->tensors[i] = std::move(target);

@@ -8,6 +8,7 @@
 #include "apps/models/inception_v3.hpp"
 #include "apps/models/lenet.hpp"
 #include "apps/models/resnet.hpp"
+#include "apps/models/s2vt.hpp"
 #include "apps/models/vgg.hpp"
 #include "apps/models/vit.hpp"
 #include "kernels/check.hpp"
@@ -29,9 +30,9 @@ std::deque<model_entry>& plug_in_models() {
 
 const std::vector<model_entry>& built_in_models() {
   static const std::vector<model_entry> models{
-      lenet_entry(),    alexnet_entry(),      vgg11_entry(),     vgg16_entry(), resnet18_entry(),
-      resnet50_entry(), inception_v3_entry(), vit_b_16_entry(),  bert_entry(),  awd_lm_entry(),
-      gnmt8_entry(),    gnmt16_entry(),       gnmt_large_entry()};
+      lenet_entry(),    alexnet_entry(),      vgg11_entry(),      vgg16_entry(), resnet18_entry(),
+      resnet50_entry(), inception_v3_entry(), vit_b_16_entry(),   bert_entry(),  awd_lm_entry(),
+      gnmt8_entry(),    gnmt16_entry(),       gnmt_large_entry(), s2vt_entry()};
   return models;
 }
 

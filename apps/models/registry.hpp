@@ -42,6 +42,7 @@ struct training_defaults {
   float momentum = 0.9F;
   float weight_decay = 0;
   double clip_norm = 0; ///< of all gradients; where stages update apart, of each stage's own
+  std::string schedule = "constant"; ///< of the learning rate, as --lr-schedule has it
 };
 
 struct model_entry {

@@ -374,6 +374,7 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
   o.network.classes = 0;
   take_defaults(o);
   option_texts t;
+  t.lr_schedule = defaults_of(o.model).schedule;
   command_line line(o.model, "Trains " + o.model + " through stages, replicas and optimizers that are actors.");
   declare_data(line, o);
   declare_pipeline(line, o, t);

@@ -42,8 +42,11 @@ public:
 
   std::vector<parameter_spec> parameters(std::span<const tensor_spec>) const override {
     const initializer usual = default_uniform(options_.in_features);
-    std::vector<parameter_spec> specs{{options_.weight_name, weight_dims(), options_.weight_init.value_or(usual), false}};
-    if (options_.bias) specs.push_back({options_.bias_name, {options_.out_features}, options_.bias_init.value_or(usual), true});
+    std::vector<parameter_spec> specs{
+        {options_.weight_name, weight_dims(), options_.weight_init.value_or(usual), false}};
+    if (options_.bias)
+      specs.push_back(
+          {options_.bias_name, {options_.out_features}, options_.bias_init.value_or(usual), true, options_.bias_rate});
     return specs;
   }
 

@@ -17,6 +17,7 @@ struct linear_options {
   std::optional<initializer> bias_init{};
   std::string weight_name = "weight"; ///< of the parameters: "in_proj_weight", "decoder.weight"
   std::string bias_name = "bias";
+  float bias_rate = 1; ///< factor on the bias's learning rate
 };
 
 /// (N, ..., in_features) -> (N, ..., out_features). Parameters weight, bias, or as named. Computes a ReLU, GELU, tanh or logistic

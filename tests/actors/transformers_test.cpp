@@ -1,4 +1,5 @@
-// The transformers that come with Penstock, narrow, through the schedules: what actors leave is what the oracle leaves.
+// The transformers that come with Penstock, and S2VT, narrow, through the schedules: what actors leave is what the
+// oracle leaves.
 #include "actors/made_up_data.hpp"
 #include "apps/models/registry.hpp"
 #include "tests/support/tiny_training.hpp"
@@ -38,6 +39,12 @@ std::vector<transformer> transformers() {
     if (std::string_view(name).ends_with("Untied")) bert.own["untied"] = "yes";
     all.push_back({name, "bert", bert});
   }
+  apps::model_options s2vt; // biases at twice the rate, an input for the first layer and one for the last
+  s2vt.width = 0.01;
+  s2vt.vocabulary = 17;
+  s2vt.length = 7;
+  s2vt.own["frame-size"] = "12";
+  all.push_back({"S2vt", "s2vt", s2vt});
   return all;
 }
 

@@ -121,7 +121,7 @@ TEST(PenstockTool, ListsModelsAndTheLayersOfOne) {
   const auto all = penstock_tool({"models"});
   EXPECT_EQ(all.exit_code, 0) << all.errors;
   for (const char* name : {"lenet", "alexnet", "vgg11", "vgg16", "resnet18", "resnet50", "inception_v3", "vit_b_16",
-                           "bert", "awd_lm", "gnmt8", "gnmt16", "gnmt_large"})
+                           "bert", "awd_lm", "gnmt8", "gnmt16", "gnmt_large", "s2vt"})
     EXPECT_THAT(all.output, HasSubstr(name));
   const auto one = penstock_tool({"models", "lenet"});
   EXPECT_EQ(one.exit_code, 0) << one.errors;

@@ -19,6 +19,8 @@ namespace penstock::parity {
 
 /// Integers of all samples of a run, row-major, by the name of the input that they are for.
 using columns = std::map<std::string, std::vector<std::int64_t>>;
+/// Numbers, likewise.
+using number_columns = std::map<std::string, std::vector<float>>;
 
 /// `below`: one for each of the numbers, or one for all.
 inline std::vector<std::int64_t> whole(const char* name, std::int64_t count, const std::vector<std::int64_t>& below,
@@ -56,9 +58,11 @@ struct recipe {
 
 class sequence_parity {
 public:
-  sequence_parity(std::shared_ptr<const model> network, columns data, const std::filesystem::path& fixture, recipe how)
-      : network_(std::move(network)), data_(std::move(data)), fixture_(read_safetensors(fixture, pool_).tensors),
-        how_(std::move(how)), device_(open_device({device_kind::cpu, 0})) {}
+  sequence_parity(std::shared_ptr<const model> network, columns data, const std::filesystem::path& fixture, recipe how,
+                  number_columns numbers = {})
+      : network_(std::move(network)), data_(std::move(data)), numbers_(std::move(numbers)),
+        fixture_(read_safetensors(fixture, pool_).tensors), how_(std::move(how)),
+        device_(open_device({device_kind::cpu, 0})) {}
 
   /// `reference`: plain loops instead of the device's library.
   void train(bool reference) {
@@ -67,15 +71,23 @@ public:
   }
 
 private:
+  template <class T>
+  void copy_rows(const std::vector<T>& all, std::int64_t first, T* to, const shape& dims) const {
+    const auto stored = static_cast<std::int64_t>(all.size()) / (how_.steps * how_.batch);
+    const auto row = element_count(dims) / dims[0];
+    for (std::int64_t s = 0; s < dims[0]; ++s)
+      std::copy_n(all.begin() + (first + s) * stored, row, to + s * row);
+  }
+
   // As wide as the minibatch is.
   tensor rows_of(backend& ops, value_id id, std::int64_t first, const microbatch_info& info) {
     const auto spec = network_->spec(id, info);
-    const auto& all = data_.at(network_->value(id).name);
-    const auto stored = static_cast<std::int64_t>(all.size()) / (how_.steps * how_.batch);
-    const auto row = element_count(spec.dims) / info.samples;
+    const auto& name = network_->value(id).name;
     auto t = ops.allocate(spec.type, spec.dims, memory_use::scratch);
-    for (std::int64_t s = 0; s < info.samples; ++s)
-      std::copy_n(all.begin() + (first + s) * stored, row, t.data<std::int64_t>() + s * row);
+    if (spec.type == dtype::f32)
+      copy_rows(numbers_.at(name), first, t.data<float>(), spec.dims);
+    else
+      copy_rows(data_.at(name), first, t.data<std::int64_t>(), spec.dims);
     return t;
   }
 
@@ -128,7 +140,8 @@ private:
           ops.allocate_zeroed(dtype::i32, {static_cast<std::int64_t>(weights.size())}, memory_use::scratch);
       for (std::size_t i = 0; i < weights.size(); ++i) {
         if (range.is_repeat(i)) continue; // it is stepped in place with the first use
-        rule->step(ops, how_.rate, 1, !parameters[i].spec.norm_or_bias, weights[i], gradients[i], states[i], weights[i],
+        const auto& spec = parameters[i].spec;
+        rule->step(ops, how_.rate * spec.rate, 1, !spec.norm_or_bias, weights[i], gradients[i], states[i], weights[i],
                    strange, static_cast<std::int64_t>(i));
       }
     }
@@ -156,6 +169,7 @@ private:
   memory_pool pool_;
   std::shared_ptr<const model> network_;
   columns data_;
+  number_columns numbers_;
   named_tensors fixture_;
   recipe how_;
   std::shared_ptr<device> device_;
