@@ -36,6 +36,14 @@ struct inference_pipeline::piece {
   tensor& value(value_id id) { return values.at(static_cast<std::size_t>(id)); }
 };
 
+// In the model's order; a range puts them out in that of the layers that make them.
+void inference_pipeline::fetch_results(backend& ops, const segment& layers, piece& p) {
+  const auto& wanted = layers.whole().results();
+  p.results.resize(wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    p.tells.expect(ops.to_plain(p.value(wanted[i])), [&into = p.results[i]](const tensor& there) { into = there; });
+}
+
 namespace {
 
 std::vector<tensor> placed_weights(backend& ops, const segment& layers, const named_tensors& weights) {
@@ -112,14 +120,9 @@ void inference_pipeline::post(const std::shared_ptr<piece>& p, std::size_t at) {
         auto outputs = part.layers->forward(
             ops, {.mode = phase::evaluation, .info = p->of, .update_state = false, .tells = &p->tells},
             std::move(arguments), part.weights, {}, nullptr);
-        if (is_last) {
-          p->results.resize(outputs.size());
-          for (std::size_t i = 0; i < outputs.size(); ++i)
-            p->tells.expect(ops.to_plain(outputs[i]), [&into = p->results[i]](const tensor& there) { into = there; });
-        } else {
-          for (std::size_t i = 0; i < outputs.size(); ++i)
-            p->value(part.layers->outputs()[i]) = std::move(outputs[i]);
-        }
+        for (std::size_t i = 0; i < outputs.size(); ++i)
+          p->value(part.layers->outputs()[i]) = std::move(outputs[i]);
+        if (is_last) fetch_results(ops, *part.layers, *p);
         p->tells.fetch(ops);
       },
       [p] { p->tells.settle(); },

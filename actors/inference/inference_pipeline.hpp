@@ -1,8 +1,8 @@
 // Models run forward through the stages of a pipeline, without training.
 #pragma once
 
-#include "kernels/model.hpp"
 #include "kernels/safetensors.hpp"
+#include "kernels/segment.hpp"
 
 #include <exception>
 #include <functional>
@@ -45,6 +45,7 @@ public:
 private:
   struct stage;
   struct piece;
+  static void fetch_results(backend& ops, const segment& layers, piece& p);
   void post(const std::shared_ptr<piece>& p, std::size_t at);
 
   std::vector<std::shared_ptr<const model>> models_;

@@ -140,10 +140,13 @@ private:
   }
 
   value_id attend(value_id query, value_id encoded, value_id lengths) {
-    const auto op = layers::additive_attention(
-        g_.hidden,
-        {.probabilities = options_.probabilities, .weight_init = weight_init(), .vector_init = weight_init()});
-    const auto made = b_.add_multi("decoder.att_rnn.attn", op, {query, encoded, lengths});
+    const auto op = layers::additive_attention(g_.hidden, {.keys = options_.keys.has_value(),
+                                                           .probabilities = options_.probabilities,
+                                                           .weight_init = weight_init(),
+                                                           .vector_init = weight_init()});
+    std::vector<value_id> inputs{query, encoded, lengths};
+    if (options_.keys) inputs.push_back(*options_.keys);
+    const auto made = b_.add_multi("decoder.att_rnn.attn", op, inputs);
     if (options_.probabilities) result_.probabilities = made.at(1);
     return made.front();
   }
@@ -165,8 +168,8 @@ private:
   gnmt_decoded result_;
 };
 
-model build_gnmt(const std::string& name, std::int64_t layers, const model_options& options) {
-  const auto g = gnmt_geometry_of(name, layers, options);
+model build_gnmt(const std::string& name, const model_options& options) {
+  const auto g = gnmt_geometry_of(name, gnmt_layers(name), options);
   model_builder b(name);
   const auto source_time = b.extent("source_time", g.source_length);
   const auto target_time = b.extent("target_time", g.target_length);
@@ -181,9 +184,9 @@ model build_gnmt(const std::string& name, std::int64_t layers, const model_optio
   return b.build();
 }
 
-model_entry entry_of(const std::string& name, std::int64_t layers, const std::string& summary) {
+model_entry entry_of(const std::string& name, const std::string& summary) {
   model_entry entry{.name = name, .summary = summary, .build = [=](const model_options& options) {
-                      return build_gnmt(name, layers, options);
+                      return build_gnmt(name, options);
                     }};
   entry.takes_images = false;
   entry.options = {
@@ -210,15 +213,15 @@ gnmt_decoded gnmt_decoder(model_builder& b, const gnmt_geometry& g, value_id tar
 }
 
 model_entry gnmt8_entry() {
-  return entry_of("gnmt8", 4, "GNMT with four LSTM layers on each side");
+  return entry_of("gnmt8", "GNMT with four LSTM layers on each side");
 }
 
 model_entry gnmt16_entry() {
-  return entry_of("gnmt16", 8, "GNMT with eight LSTM layers on each side");
+  return entry_of("gnmt16", "GNMT with eight LSTM layers on each side");
 }
 
 model_entry gnmt_large_entry() {
-  auto entry = entry_of("gnmt_large", 16, "GNMT with --layers on each side, 16 unless given");
+  auto entry = entry_of("gnmt_large", "GNMT with --layers on each side, 16 unless given");
   entry.options.insert(entry.options.begin(), {"layers", "N", "LSTM layers on each side [16]"});
   return entry;
 }

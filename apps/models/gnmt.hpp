@@ -26,6 +26,8 @@ struct gnmt_memory {
 struct gnmt_decoder_options {
   /// To write word by word: what the LSTMs begin with, and then the result has what they end with; else zeros.
   const gnmt_memory* memory = nullptr;
+  /// The encoder's result as "decoder.att_rnn.attn.linear_k" projects it, in a layer of its own; none: attention does.
+  std::optional<value_id> keys{};
   bool probabilities = false; ///< the result has attention's too
   bool alone = false;         ///< there is no encoder in this model whose table a tied one could be
 };

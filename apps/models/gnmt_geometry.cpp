@@ -49,6 +49,10 @@ std::int64_t scaled(std::int64_t size, double width) {
 
 } // namespace
 
+std::int64_t gnmt_layers(const std::string& model) {
+  return model == "gnmt8" ? 4 : model == "gnmt16" ? 8 : 16;
+}
+
 gnmt_geometry gnmt_geometry_of(const std::string& model, std::int64_t layers, const model_options& options) {
   if (!(options.width > 0 && options.width <= widest))
     throw usage_error(model + ": width " + std::to_string(options.width) + " is not above 0 and at most 16");

@@ -23,6 +23,9 @@ struct gnmt_geometry {
   std::int64_t target_length = 50;
 };
 
+/// On each side: 4 of gnmt8, 8 of gnmt16, 16 of gnmt_large unless it is told.
+std::int64_t gnmt_layers(const std::string& model);
+
 /// Of options --tied, --dropout-places, --initial-values, --target-length, --length, --width, --dropout, the
 /// vocabulary, and --layers where the model has it, else `layers`. Throws usage_error that begins with the option.
 gnmt_geometry gnmt_geometry_of(const std::string& model, std::int64_t layers, const model_options& options);

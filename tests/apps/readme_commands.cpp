@@ -137,6 +137,28 @@ const std::vector<readme_command>& readme_commands() {
        {},
        "--steps 3 --width 0.05",
        "done: 3 steps in "},
+      {.section = data,
+       .text = "tools/get_data bible-en-es data/bible-en-es",
+       .why_not = "it downloads Debian packages"},
+      {data,
+       "build/bin/penstock tokenizer train --kind sentencepiece --vocab 8000 -o joint.model data/bible-en-es/train.en "
+       "data/bible-en-es/train.es",
+       {{"--vocab 8000", "--vocab 28"}},
+       "",
+       ""},
+      {data,
+       "build/bin/gnmt8 --data parallel:data/bible-en-es --tokenizer joint.model --width 0.25 --stages 2 --lr 1e-3 "
+       "--epochs 10 --save-weights gnmt.safetensors",
+       {{"--width 0.25", "--width 0.01"}, {"--epochs 10", "--epochs 1"}},
+       "--batch 4 --eval-every -1",
+       "done: "},
+      {data,
+       "build/bin/gnmt8 --translate data/bible-en-es/test.en --tokenizer joint.model --width 0.25 --weights "
+       "gnmt.safetensors --stages 2 > hyp",
+       {{"--width 0.25", "--max-length 5 --width 0.01"}},
+       "",
+       ""},
+      {data, "build/bin/penstock score bleu hyp data/bible-en-es/test.es", {}, "", "BLEU"},
       {traces, "penstock trace summary FILE", {{"FILE", "run.pftrace"}}, "", "bubble"},
       {traces, "penstock trace timeline FILE", {{"FILE", "run.pftrace"}}, "", "stage 1"},
       {traces, "penstock trace lifeline FILE 17", {{"FILE", "run.pftrace"}}, "", "17"},
@@ -204,7 +226,11 @@ std::vector<std::string> prelude_of(const std::string& section) {
     return {
         "mkdir -p data/glosses && for i in $(seq 60); do printf 'noun\\ta thing of the kind %s\\nverb\\tto make or "
         "do it %s times\\n' $i $i; done > data/glosses/train.tsv && cp data/glosses/train.tsv data/glosses/test.tsv",
-        "mkdir -p data/kjv && cut -f2 data/glosses/train.tsv > data/kjv/train.txt"};
+        "mkdir -p data/kjv && cut -f2 data/glosses/train.tsv > data/kjv/train.txt",
+        "mkdir -p data/bible-en-es && cd data/bible-en-es && for i in $(seq 20); do printf 'this is line %s\\testa es "
+        "la "
+        "línea %s\\n' $i $i; done > train.tsv && cut -f1 train.tsv > train.en && cut -f2 train.tsv > train.es && "
+        "head -3 train.en > test.en && head -3 train.es > test.es"};
   if (section == "The trace tool") return {lenet + "run.pftrace", lenet + "other.pftrace", parts};
   if (section == "Several processes, several hosts") return {parts};
   if (section == "Change the plan while it trains")
