@@ -1,12 +1,14 @@
-// Times one recurrent layer's forward and backward, and what it keeps in between; bench_recurrent.py puts PyTorch
+// Times one sequence layer's forward and backward, and what it keeps in between; bench_recurrent.py puts PyTorch
 // beside.
 //
 //   bench_recurrent THREADS ROUNDS LAYER ROWS STEPS FEATURES HIDDEN
 //
-// LAYER: lstm, bidirectional, or attention (FEATURES keys). Prints a line for each round: forward_ms backward_ms
-// kept_bytes, of which the input and the output are no part.
+// LAYER: lstm, bidirectional, attention (GNMT's: FEATURES keys), or self_attention (HIDDEN heads). Prints a line for
+// each round: forward_ms backward_ms kept_bytes grown_bytes. Kept is neither input nor output; grown is by how much the
+// program's memory at its largest exceeds what it had before: of the first round, what a call needs in all.
 #include "kernels/device.hpp"
 #include "kernels/layers/additive_attention.hpp"
+#include "kernels/layers/attention.hpp"
 #include "kernels/layers/bidirectional_lstm.hpp"
 #include "kernels/layers/lstm.hpp"
 #include "kernels/stream.hpp"
@@ -15,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <string>
 
 using namespace penstock;
@@ -26,6 +29,18 @@ double milliseconds() {
   timespec t{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return 1e3 * static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_nsec);
+}
+
+// Of /proc/self/status, in bytes: "VmRSS:", or "VmHWM:", the most of it since the last reset.
+double memory_bytes(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (double kilobytes = 0; word == field && status >> kilobytes) return 1024 * kilobytes;
+  return 0;
+}
+
+void reset_most_memory() {
+  std::ofstream("/proc/self/clear_refs") << 5;
 }
 
 tensor values(backend& ops, const shape& dims, float scale) {
@@ -55,10 +70,14 @@ subject subject_of(backend& ops, const std::string& name, std::int64_t rows, std
     return {layers::additive_attention(hidden),
             {values(ops, {rows, steps, hidden}, 1), values(ops, {rows, features, hidden}, 1),
              whole_lengths(ops, rows, features)}};
+  if (name == "self_attention")
+    return {layers::attention(hidden),
+            {values(ops, {rows, steps, features}, 1), values(ops, {rows, steps, features}, 1),
+             values(ops, {rows, steps, features}, 1), whole_lengths(ops, rows, steps)}};
   return {layers::lstm(hidden), {values(ops, {rows, steps, features}, 1)}};
 }
 
-void time_rounds(backend& ops, const subject& timed, int rounds) {
+void time_rounds(backend& ops, const subject& timed, int rounds, bool prints) {
   std::vector<tensor_spec> specs;
   for (const auto& x : timed.inputs)
     specs.push_back({x.type(), x.dims()});
@@ -71,6 +90,8 @@ void time_rounds(backend& ops, const subject& timed, int rounds) {
   run_context context{.ops = ops};
   for (int round = 0; round < rounds; ++round) {
     auto inputs = timed.inputs;
+    reset_most_memory();
+    const double before = memory_bytes("VmRSS:");
     const double start = milliseconds();
     auto forward = timed.op->forward(context, inputs, weights);
     const double between = milliseconds();
@@ -84,7 +105,8 @@ void time_rounds(backend& ops, const subject& timed, int rounds) {
         known = known || x.raw() == input.raw();
       if (!known) kept += x.bytes();
     }
-    std::printf("%.3f %.3f %zu\n", between - start, end - between, kept);
+    if (prints)
+      std::printf("%.3f %.3f %zu %.0f\n", between - start, end - between, kept, memory_bytes("VmHWM:") - before);
   }
 }
 
@@ -92,12 +114,17 @@ void time_rounds(backend& ops, const subject& timed, int rounds) {
 
 int main(int argc, char** argv) {
   if (argc != 8) {
-    std::fprintf(stderr, "bench_recurrent THREADS ROUNDS lstm|bidirectional|attention ROWS STEPS FEATURES HIDDEN\n");
+    std::fprintf(
+        stderr,
+        "bench_recurrent THREADS ROUNDS lstm|bidirectional|attention|self_attention ROWS STEPS FEATURES HIDDEN\n");
     return 2;
   }
   const auto number = [&](int i) { return std::atoll(argv[i]); };
   const auto on = open_device({})->create_stream({.name = "bench", .threads = static_cast<int>(number(1))});
   on->run([&](backend& ops) {
-    time_rounds(ops, subject_of(ops, argv[3], number(4), number(5), number(6), number(7)), static_cast<int>(number(2)));
+    // Few rows and steps first: code is loaded, and its memory is not a call's.
+    time_rounds(ops, subject_of(ops, argv[3], 1, 8, number(6), number(7)), 1, false);
+    time_rounds(ops, subject_of(ops, argv[3], number(4), number(5), number(6), number(7)), static_cast<int>(number(2)),
+                true);
   });
 }
