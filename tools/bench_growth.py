@@ -3,7 +3,8 @@
     python tools/bench_growth.py build/bin/gnmt8 --data parallel:... --epochs 2 ...
 
 The command is run with --metrics. Prints, for each tenth of its steps, the most memory that the program had resident
-then; last, the most of the second half over that of the first.
+then; last, the most of the second half over that of the first. What comes after the last step, when all
+weights are gathered, is left out.
 """
 import json
 import os
@@ -38,8 +39,9 @@ def main():
                     time.sleep(0.05)
         if run.returncode != 0:
             sys.exit(f"bench_growth: the command ended with {run.returncode}")
+    samples = [(s, b) for s, b in samples if s < steps]
     for tenth in range(10):
-        most = max((b for s, b in samples if steps * tenth < 10 * s <= steps * (tenth + 1)), default=0)
+        most = max((b for s, b in samples if steps * tenth <= 10 * s < steps * (tenth + 1)), default=0)
         print(f"  to step {steps * (tenth + 1) // 10:6d}: {most / 1e6:8.1f} MB resident at most")
     first, second = (max(b for s, b in samples if 0 < 2 * s <= steps), max(b for s, b in samples if 2 * s > steps))
     print(f"{steps} steps: the second half's most is {second / first:.3f} of the first half's")
