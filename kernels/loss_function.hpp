@@ -48,6 +48,10 @@ public:
   /// Of sums in the host's memory, for inputs of those shapes: throws penstock::error for data out of range.
   virtual void judge(const tensor& sums, std::span<const shape> inputs) const { (void)sums, (void)inputs; }
 
+  /// How many of these labels, the last input, count; nothing where that is not for labels to say.
+  virtual std::optional<std::int64_t> counted(std::span<const std::int64_t> labels) const {
+    return (void)labels, std::nullopt;
+  }
   /// The same with labels smoothed so much; null where it reads no labels that could be.
   virtual loss_ptr smoothed(float smoothing) const { return (void)smoothing, nullptr; }
 };

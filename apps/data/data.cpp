@@ -6,6 +6,7 @@
 #include "apps/data/labelled_text.hpp"
 #include "apps/data/masked_text.hpp"
 #include "apps/data/parallel_text.hpp"
+#include "apps/data/sequence_tensors.hpp"
 #include "apps/data/squad_text.hpp"
 #include "apps/data/text_stream.hpp"
 #include "apps/text/open_tokenizer.hpp"
@@ -165,6 +166,10 @@ const std::vector<data_kind<data_pair>>& sequence_kinds() {
       {"parallel", "DIR, PAIRS.tsv or SOURCE,TARGET",
        [](const auto& a, const data_options& o) { return open_parallel(a, o); }},
       {"text", "DIR or TRAIN.txt,VALID.txt", [](const auto& a, const data_options& o) { return open_stream(a, o); }},
+      {"tensors", "FILE.safetensors",
+       [](const auto& a, const data_options& o) {
+         return data_pair{open_sequence_tensors(a, *o.net), nullptr, {}};
+       }},
       {"synthetic", "", [](const auto&, const data_options& o) { return open_made_up(o); }},
   };
   return kinds;

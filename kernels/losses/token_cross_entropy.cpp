@@ -4,6 +4,8 @@
 #include "kernels/check.hpp"
 #include "kernels/ops/loss_ops.hpp"
 
+#include <algorithm>
+
 namespace penstock::losses {
 
 namespace {
@@ -49,6 +51,12 @@ public:
     auto gradient = ops.get<loss_ops>().masked_cross_entropy_backward(args(phase::training), std::move(saved[0]),
                                                                       saved[1], saved[2], scale);
     return {std::move(gradient), {}};
+  }
+
+  // Which of them lie beyond is not known without the logits; what such a loss is divided by are samples.
+  std::optional<std::int64_t> counted(std::span<const std::int64_t> labels) const override {
+    if (options_.ignores_beyond) return std::nullopt;
+    return static_cast<std::int64_t>(labels.size()) - std::count(labels.begin(), labels.end(), options_.ignored);
   }
 
   void judge(const tensor& sums, std::span<const shape> inputs) const override {
