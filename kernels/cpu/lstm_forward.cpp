@@ -3,6 +3,7 @@
 #include "kernels/cpu/lstm_call.hpp"
 #include "kernels/cpu/onednn_recurrent.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace penstock {
@@ -20,6 +21,7 @@ struct forward_pass {
   const float* first_cells; // (B, C)
   float* scaled;            // (B, H) for each member, where the state may continue in part
   bool keeps;
+  bool packs;
 
   float* cells_of(std::int64_t step) const { return cells + (keeps ? step : step % 2) * call.rows * call.cell_row; }
 
@@ -69,7 +71,7 @@ struct forward_pass {
 
   void run(int member, int team) const {
     const share mine(call.panels, member, team);
-    pack(mine);
+    if (packs) pack(mine);
     const tile_product input{x_rows.data(), call.features, input_panels, call.gate_row, gate_rows.data(), false, bias};
     input.compute(call.tiles, share(call.steps * call.rows, 0, 1), mine);
     row_pointers before(static_cast<std::size_t>(call.rows));
@@ -93,6 +95,18 @@ struct forward_pass {
 
 } // namespace
 
+namespace {
+
+bool same_weights(const lstm_weights& a, const lstm_weights& b) {
+  const auto same = [](const tensor& x, const tensor& y) {
+    return static_cast<bool>(x) == static_cast<bool>(y) && (!x || x.raw() == y.raw());
+  };
+  return same(a.input, b.input) && same(a.hidden, b.hidden) && same(a.bias, b.bias) &&
+         same(a.second_bias, b.second_bias);
+}
+
+} // namespace
+
 lstm_result onednn_recurrent::lstm_forward(const lstm_args& args, const lstm_inputs& inputs,
                                            const lstm_weights& weights, bool keep) {
   const lstm_call call(args, inputs, weights.hidden.dim(1));
@@ -102,32 +116,44 @@ lstm_result onednn_recurrent::lstm_forward(const lstm_args& args, const lstm_inp
   const auto use = keep ? memory_use::activations : memory_use::scratch;
   tensor gates = context_.allocate(dtype::f32, {steps, rows, call.gate_row}, use);
   tensor cells = context_.allocate(dtype::f32, {keep ? steps : 2, rows, call.cell_row}, use);
-  const tensor first_cells = scratch(rows * call.cell_row), bias = scratch(call.gate_row);
+  const tensor first_cells = scratch(rows * call.cell_row);
   std::fill_n(first_cells.data<float>(), first_cells.elements(), 0.0F);
   for (std::int64_t b = 0; b < rows && inputs.c; ++b)
     std::copy_n(inputs.c.data<float>() + b * hidden, hidden, first_cells.data<float>() + b * call.cell_row);
-  for (std::int64_t n = 0; n < call.gate_row; ++n) {
+  const bool repeats = !keep && steps == 1 && inputs.h;
+  if (!repeats) kept_.clear();
+  const auto known = std::find_if(kept_.begin(), kept_.end(), [&](const kept_lstm& k) {
+    return k.order == args.order && k.width == call.width && same_weights(k.of, weights);
+  });
+  const bool packs = known == kept_.end();
+  const packed_lstm packed = !packs ? known->packed
+                                    : packed_lstm{.input = scratch(call.gate_row * call.features),
+                                                  .hidden = scratch(call.gate_row * hidden),
+                                                  .bias = scratch(call.gate_row)};
+  for (std::int64_t n = 0; n < call.gate_row && packs; ++n) {
     const std::int64_t row = call.weight_row(n);
     float sum = row >= 0 && weights.bias ? weights.bias.data<float>()[row] : 0.0F;
     if (row >= 0 && weights.second_bias) sum += weights.second_bias.data<float>()[row];
-    bias.data<float>()[n] = sum;
+    packed.bias.data<float>()[n] = sum;
   }
-  const tensor input_panels = scratch(call.gate_row * call.features), hidden_panels = scratch(call.gate_row * hidden);
+  constexpr std::size_t most_kept = 64;
+  if (repeats && packs && kept_.size() < most_kept) kept_.push_back({weights, args.order, call.width, packed});
   const tensor scaled = inputs.continues ? scratch(omp_get_max_threads() * rows * hidden) : tensor{};
   forward_pass pass{.call = call,
                     .input_rows = call.weight_rows(weights.input, call.features),
                     .hidden_rows = call.weight_rows(weights.hidden, hidden),
                     .x_rows = call.walked_rows<const float>(inputs.x.data<float>(), call.features),
                     .gate_rows = {},
-                    .input_panels = input_panels.data<float>(),
-                    .hidden_panels = hidden_panels.data<float>(),
-                    .bias = bias.data<float>(),
+                    .input_panels = packed.input.data<float>(),
+                    .hidden_panels = packed.hidden.data<float>(),
+                    .bias = packed.bias.data<float>(),
                     .gates = gates.data<float>(),
                     .cells = cells.data<float>(),
                     .y = result.y.data<float>(),
                     .first_cells = first_cells.data<float>(),
                     .scaled = scaled ? scaled.data<float>() : nullptr,
-                    .keeps = keep};
+                    .keeps = keep,
+                    .packs = packs};
   for (std::int64_t r = 0; r < steps * rows; ++r)
     pass.gate_rows.push_back(gates.data<float>() + r * call.gate_row);
   in_team(static_cast<double>(steps * rows) * static_cast<double>(call.gate_row * (call.features + hidden)),

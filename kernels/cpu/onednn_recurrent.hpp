@@ -3,6 +3,9 @@
 
 #include "kernels/cpu/onednn_context.hpp"
 #include "kernels/ops/recurrent_ops.hpp"
+#include "kernels/vector_width.hpp"
+
+#include <vector>
 
 namespace penstock {
 
@@ -26,6 +29,20 @@ public:
   tensor penalty_gradient(penalty kind, const tensor& h, float factor) override;
 
 private:
+  /// An LSTM's weights as its tiles read them.
+  struct packed_lstm {
+    tensor input, hidden, bias;
+  };
+  /// Of an evaluation's call for a single step, which comes again and again with the same weights where text is written
+  /// token by token: packing takes as long as such a step. Their handles are kept with them, so nobody writes into
+  /// them; the next call of another kind lets go of all.
+  struct kept_lstm {
+    lstm_weights of;
+    gate_order order;
+    vector_width width;
+    packed_lstm packed;
+  };
+  std::vector<kept_lstm> kept_;
   /// Floats whose values are nobody's business afterwards.
   tensor scratch(std::int64_t floats) { return context_.allocate(dtype::f32, {floats}, memory_use::scratch); }
 

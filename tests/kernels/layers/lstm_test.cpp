@@ -195,6 +195,39 @@ TEST(Lstm, ManyShapesLeaveNoMemoryBehind) {
   });
 }
 
+TEST(Lstm, SingleStepsThatComeAgainHaveTheBitsOfTheFirstAndKeepNothingBehindOthers) {
+  const auto device = open_device({});
+  const auto on = device->create_stream({.name = "cpu", .threads = 1});
+  const auto op = layers::lstm(19, {.state = true});
+  const auto weights_of = [](backend& ops, unsigned seed) {
+    std::vector<tensor> weights;
+    for (const shape& dims : {shape{76, 5}, shape{76, 19}, shape{76}, shape{76}})
+      weights.push_back(to_device(ops, random_tensor(dims, seed++)));
+    return weights;
+  };
+  on->run([&](backend& ops) {
+    const auto outputs_of = [&](std::int64_t steps, std::span<const tensor> weights) {
+      std::vector<tensor> inputs{to_device(ops, random_tensor({3, steps, 5}, 1)),
+                                 to_device(ops, random_tensor({3, 19}, 2)), to_device(ops, random_tensor({3, 19}, 3))};
+      run_context context{.ops = ops, .mode = phase::evaluation};
+      std::vector<host_tensor> found;
+      for (const auto& y : op->forward(context, inputs, weights).outputs)
+        found.push_back(to_host(ops, y));
+      return found;
+    };
+    const auto one = weights_of(ops, 10), other = weights_of(ops, 20);
+    const auto before = device->memory().usage().total_live_bytes;
+    const auto first = outputs_of(1, one), second = outputs_of(1, other);
+    EXPECT_NE(first[0].values, second[0].values);
+    for (int again = 0; again < 3; ++again) {
+      expect_same(outputs_of(1, one), first, "output");
+      expect_same(outputs_of(1, other), second, "output of other weights");
+    }
+    outputs_of(2, one);
+    EXPECT_EQ(device->memory().usage().total_live_bytes, before);
+  });
+}
+
 TEST(Lstm, SaysWhatItIs) {
   const std::vector<tensor_spec> inputs{{dtype::f32, {3, 5, 4}}};
   const auto op = layers::lstm(7);
