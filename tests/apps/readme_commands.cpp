@@ -220,7 +220,9 @@ const std::vector<readme_command>& readme_commands() {
       {.section = benchmarks,
        .text = "ctest --test-dir build -R actors.memory",
        .why_not = "these are tests beside this one"},
+      {.section = training, .text = "tools/train_real/awd_kjv", .why_not = quickly},
       {.section = training, .text = "tools/train_real/vit_fashion", .why_not = quickly},
+      {.section = training, .text = "python tools/train_real/gnmt_bible", .why_not = quickly},
       {.section = training, .text = "python tools/train_real/minilm_glosses", .why_not = quickly},
       {.section = training, .text = "python tools/train_real/load_saved", .why_not = quickly},
   };
