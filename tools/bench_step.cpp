@@ -91,7 +91,8 @@ public:
       std::copy_n(losses[i].sums.data<double>(), model_->losses()[i].op->sums().size(),
                   found.sums.begin() + static_cast<std::ptrdiff_t>(model_->losses()[i].first_sum));
     std::vector<tensor> gradients(weights_.size());
-    whole_.backward(ops, call_, {}, weights_, std::move(keep), gradients, std::move(losses));
+    whole_.backward(ops, call_, std::vector<tensor>(whole_.outputs().size()), weights_, std::move(keep), gradients,
+                    std::move(losses));
     const auto strange =
         ops.allocate_zeroed(dtype::i32, {static_cast<std::int64_t>(weights_.size())}, memory_use::scratch);
     const double start = thread_seconds();

@@ -10,6 +10,8 @@ namespace penstock::actors {
 
 namespace {
 
+constexpr double near = 1.15; // of the least work that is possible: what keeping layers together may cost
+
 // Work of one sample in units of one flop. Reading or writing an element costs about as much as ten flops where
 // arithmetic is vectorised; a weight is read three times a step (forward, backward, update), shared by a minibatch.
 double layer_work(const model& m, int layer) {
@@ -86,6 +88,22 @@ int parted_layers(const std::vector<int>& producers, int first) {
                                         [first](int producer) { return producer >= 0 && producer < first; }));
 }
 
+// Layers that a stage should not start with: they stay with what is before them (model::kept_together).
+std::vector<bool> kept_with_before(const model& m) {
+  std::vector<bool> kept(m.layers().size(), false);
+  for (const auto& group : m.kept_together()) {
+    int first = static_cast<int>(kept.size()), last = -1;
+    for (int l = 0; l < static_cast<int>(kept.size()); ++l) {
+      if (std::find(group.begin(), group.end(), m.layers()[static_cast<std::size_t>(l)].name) == group.end()) continue;
+      first = std::min(first, l);
+      last = l;
+    }
+    for (int l = first + 1; l <= last; ++l)
+      kept[static_cast<std::size_t>(l)] = true;
+  }
+  return kept;
+}
+
 } // namespace
 
 std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas) {
@@ -105,12 +123,22 @@ std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas)
     return (total[static_cast<std::size_t>(last)] - total[static_cast<std::size_t>(first)]) /
            replicas[static_cast<std::size_t>(stage)];
   };
-  const auto largest = cut_search(layers, stages, work, [](double a, double b) { return std::max(a, b); }).least();
+  const auto infinity = std::numeric_limits<double>::infinity();
+  const auto most = [](double a, double b) { return std::max(a, b); };
+  auto largest = cut_search(layers, stages, work, most).least();
+  auto kept = kept_with_before(m);
+  const auto whole = [&](int stage, int first, int last) {
+    return kept[static_cast<std::size_t>(first)] ? infinity : work(stage, first, last);
+  };
+  if (const auto least = cut_search(layers, stages, whole, most).least(); least <= largest * near)
+    largest = least;
+  else
+    kept.assign(kept.size(), false); // what should stay together is too large for so many stages
   // Among the cuts that are as good: the fewest layers parted from those that would compute them, then the other stages
   // evenly loaded.
   const auto parted = [&](int stage, int first, int last) {
-    const double own = work(stage, first, last);
-    if (own > largest) return std::numeric_limits<double>::infinity();
+    const double own = whole(stage, first, last);
+    if (own > largest) return infinity;
     return splits[static_cast<std::size_t>(first)] +
            own * own / (largest * largest) / (stages + 1); // squares add to < 1
   };

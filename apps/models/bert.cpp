@@ -124,6 +124,7 @@ private:
     const auto logits = dense("classifier", last_, classes);
     const auto labels = b_.input("labels", dtype::i64, {}, {.below = classes});
     b_.loss("loss", losses::cross_entropy(), {logits, labels});
+    b_.result(logits); // for measures of an evaluation as a whole
   }
 
   void add_spans() {
@@ -133,6 +134,7 @@ private:
       const auto of_tokens = add("qa_outputs." + std::string(name), layers::flatten(), {x});
       const auto at = b_.input(std::string(name) + "_positions", dtype::i64, {});
       b_.loss(name, losses::token_cross_entropy({.ignores_beyond = true}), {of_tokens, at}, {.weight = 0.5F});
+      b_.result(of_tokens);
     }
   }
 

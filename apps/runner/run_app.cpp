@@ -4,6 +4,7 @@
 #include "apps/plugins/load_plugin.hpp"
 #include "apps/runner/app_job.hpp"
 #include "apps/runner/checkpoint_folder.hpp"
+#include "apps/runner/evaluation_judge.hpp"
 #include "apps/runner/exit_codes.hpp"
 #include "apps/runner/metrics_file.hpp"
 #include "apps/runner/of_option.hpp"
@@ -32,8 +33,9 @@ namespace {
 // Hands every event to whoever shows or keeps it. An output that fails ends the run in order, and is reported then.
 class app_observer final : public actors::run_observer {
 public:
-  app_observer(progress& shown, metrics_file* kept, actors::run_control& control, part_clock& parts, replan_port* port)
-      : shown_(shown), kept_(kept), control_(control), parts_(parts), port_(port) {}
+  app_observer(progress& shown, metrics_file* kept, actors::run_control& control, part_clock& parts, replan_port* port,
+               evaluation_judge* judge)
+      : shown_(shown), kept_(kept), control_(control), parts_(parts), port_(port), judge_(judge) {}
 
   void on_step(const actors::step_event& event) override {
     parts_.enter("training");
@@ -41,7 +43,13 @@ public:
     shown_.step(event);
     keep([&] { kept_->step(event); });
   }
-  void on_eval(const actors::eval_event& event) override {
+  void on_results(const actors::batch_results& results) override {
+    if (judge_ != nullptr) judge_->take(results);
+  }
+  void on_eval(const actors::eval_event& given) override {
+    auto event = given;
+    if (judge_ != nullptr) judged_ = judge_->finish();
+    complete(event.found);
     shown_.eval(event);
     keep([&] { kept_->eval(event); });
   }
@@ -56,6 +64,10 @@ public:
   }
 
   const std::string& failure() const { return failure_; }
+  /// Adds what was judged of the last evaluation.
+  void complete(actors::evaluation& found) const {
+    found.shown.insert(found.shown.end(), judged_.begin(), judged_.end());
+  }
 
 private:
   template <class Write>
@@ -74,6 +86,8 @@ private:
   actors::run_control& control_;
   part_clock& parts_;
   replan_port* port_;
+  evaluation_judge* judge_;
+  std::vector<shown_value> judged_;
   std::string failure_;
 };
 
@@ -167,9 +181,11 @@ int execute_run(const app_options& options, const plugin_registry& plugins, acto
     describe(options, run, plan, job);
   }
   shown.steps_per_epoch(run.steps_per_epoch);
-  app_observer observer(shown, metrics ? &*metrics : nullptr, control, parts, port.get());
-  const auto summary = actors::train(run.plan, run.options, run.inputs, observer, control);
+  const auto judge = judge_of(*run.inputs.net, run.inputs.test, run.options);
+  app_observer observer(shown, metrics ? &*metrics : nullptr, control, parts, port.get(), judge.get());
+  auto summary = actors::train(run.plan, run.options, run.inputs, observer, control);
   shown.finish();
+  if (summary.evaluation) observer.complete(*summary.evaluation);
   if (!observer.failure().empty()) throw error(observer.failure());
   if (metrics)
     metrics->summary(summary, {.options = options,

@@ -205,6 +205,45 @@ TEST_F(BertApp, MaskedTextGoesOnInTheMiddleOfAnEpochWithTheSameBits) {
   EXPECT_THAT(refused.errors, HasSubstr("--batch-tokens: samples of masked-text fill --max-length"));
 }
 
+TEST_F(BertApp, QuestionsAreAnsweredAndJudgedAsWholes) {
+  std::string paragraphs;
+  for (int i = 0; i < 6; ++i)
+    paragraphs += std::string(i > 0 ? ", " : "") + R"({"context": "a b c d a b", "qas": [{"id": ")" +
+                  std::to_string(i) + R"(", "question": "d", "answers": [{"text": "c d", "answer_start": 4}]}]})";
+  write_file(folder_ / "train.json", R"({"data": [{"paragraphs": [)" + paragraphs + "]}]}");
+  write_file(folder_ / "dev.json", R"({"data": [{"paragraphs": [)" + paragraphs + "]}]}");
+  auto with = [&](std::vector<std::string> more) {
+    for (const char* word : {"--hf-config", "config.json", "--head", "span", "--data", "squad:.", "--tokenizer",
+                             "vocab.txt", "--batch", "3", "--dropout", "0", "--metrics", "m.jsonl"})
+      more.emplace_back(word);
+    return bert(more);
+  };
+  const auto run = with({"--optimizer", "adamw", "--lr", "1e-2", "--epochs", "30", "--eval-every", "30", "--stages",
+                         "2", "--save-weights", "w.safetensors"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.output, HasSubstr("exact_match 100.00 %, f1 100.00 %")) << "one question, learnt by heart";
+  EXPECT_THAT(read_text(folder_ / "m.jsonl"), HasSubstr(R"("exact_match":1.0,"f1":1.0)"));
+  const auto again = with({"--eval-only", "--weights", "w.safetensors", "--stages", "3"});
+  EXPECT_THAT(again.output, HasSubstr("exact_match 100.00 %, f1 100.00 %")) << again.errors;
+  write_file(folder_ / "dev.json", R"({"data": [{"paragraphs": [{"context": "a b"}]}]})");
+  const auto refused = with({"--eval-only"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.errors, HasSubstr("dev.json: article 1: paragraph 1: found no \"qas\", wanted a list"));
+}
+
+TEST_F(BertApp, ClassesAreJudgedByMacroF1) {
+  std::string text;
+  for (int i = 0; i < 8; ++i)
+    text += i % 2 == 0 ? "noun\ta b\n" : "verb\tc d\n";
+  write_file(folder_ / "train.tsv", text);
+  write_file(folder_ / "test.tsv", "noun\ta b\nverb\tc d\nverb\tc d c d\n");
+  const auto run =
+      bert({"--hf-config", "config.json", "--data", "labelled-text:.", "--tokenizer", "vocab.txt", "--dropout", "0",
+            "--batch", "4", "--optimizer", "adamw", "--lr", "1e-2", "--epochs", "20", "--eval-every", "20"});
+  ASSERT_EQ(run.exit_code, 0) << run.errors;
+  EXPECT_THAT(run.output, HasSubstr("macro_f1 100.00 %"));
+}
+
 TEST_F(BertApp, LabelledTextThatDoesNotFitIsRefusedInOneLine) {
   write_file(folder_ / "train.tsv", "noun\ta b c d\nverb\td c b a\n");
   const std::vector<std::string> fits{"--hf-config",  "config.json", "--data",  "labelled-text:train.tsv",

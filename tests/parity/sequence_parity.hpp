@@ -111,7 +111,8 @@ private:
         const auto& how = network_->losses()[l];
         loss += static_cast<double>(how.options.weight) * *losses[l].sums.data<double>() / info.counts.at(how.count);
       }
-      range.backward(ops, call, {}, weights, std::move(kept), gradients, std::move(losses));
+      range.backward(ops, call, std::vector<tensor>(range.outputs().size()), weights, std::move(kept), gradients,
+                     std::move(losses));
     }
     for (std::size_t i = gradients.size(); i-- > 0;) // two uses of one tensor at most
       if (range.is_repeat(i))

@@ -38,8 +38,10 @@ private:
 };
 
 // Work below 0 is a ReLU's.
-model chain(const std::vector<double>& work) {
+model chain(const std::vector<double>& work, const std::vector<std::vector<std::string>>& together = {}) {
   model_builder b("chain", {1});
+  for (const auto& group : together)
+    b.keep_together(group);
   auto x = b.input();
   for (std::size_t i = 0; i < work.size(); ++i)
     x = b.add(std::string("l").append(std::to_string(i)), std::make_shared<work_layer>(std::abs(work[i]), work[i] < 0),
@@ -111,6 +113,14 @@ TEST(BalancedCuts, KeepAReluWithItsProducerWhereThatCostsNothing) {
   EXPECT_THAT(balanced_cuts(chain({1000, 100, -50, 100}), {1, 1, 1}), ElementsAre(0, 1, 3)) << "stage 0 decides";
   EXPECT_THAT(balanced_cuts(chain({100, -50, 100, 1000}), {1, 1, 1}), ElementsAre(0, 2, 3));
   EXPECT_THAT(balanced_cuts(chain({400, -300, 1}), {1, 1}), ElementsAre(0, 1)) << "here it would cost";
+}
+
+TEST(BalancedCuts, PartWhatShouldStayTogetherOnlyWhereElseItCostsMuch) {
+  const std::vector<double> work{300, 500, 500, 500, 200, 200, 500, 500, 500, 200};
+  EXPECT_THAT(balanced_cuts(chain(work), {1, 1}), ElementsAre(0, 5));
+  EXPECT_THAT(balanced_cuts(chain(work, {{"l4", "l5"}}), {1, 1}), ElementsAre(0, 4)) << "a twentieth more";
+  EXPECT_THAT(balanced_cuts(chain(work, {{"l2", "l5", "l7"}}), {1, 1}), ElementsAre(0, 5)) << "too much";
+  EXPECT_THAT(balanced_cuts(chain({100, 100}, {{"l0", "l1"}}), {1, 1}), ElementsAre(0, 1)) << "there is no other";
 }
 
 TEST(BalancedCuts, LoadTheOtherStagesEvenlyToo) {
