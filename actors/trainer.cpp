@@ -13,6 +13,7 @@
 #include "actors/run/resolved_run.hpp"
 #include "actors/run/step_log.hpp"
 #include "actors/run/summarise.hpp"
+#include "actors/stage/as_trained.hpp"
 #include "actors/stage/places.hpp"
 #include "kernels/check.hpp"
 #include "kernels/finite.hpp"
@@ -115,8 +116,9 @@ private:
 training_run::training_run(resolved_run plan, const run_inputs& inputs, run_observer& observer, run_control& control,
                            checkpoint_lock* lock)
     : plan_(std::move(plan)), inputs_(inputs), observer_(observer, plan_.rank != 0), control_(control),
-      summary_(describe(plan_, *inputs.net)), steps_(inputs.net, observer_, plan_.options.lr, plan_.plan->microbatches,
-                                                     plan_.drains.per_epoch, plan_.drains.total),
+      summary_(describe(plan_, *inputs.net)),
+      steps_(as_trained(inputs.net, plan_.options), observer_, plan_.options.lr, plan_.plan->microbatches,
+             plan_.drains.per_epoch, plan_.drains.total),
       agenda_(inputs.changes) {
   control_.part = run_part::nothing_to_lose;
   control_.has_folder = !plan_.options.checkpoint.empty() && !plan_.options.eval_only;

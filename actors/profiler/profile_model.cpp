@@ -51,13 +51,13 @@ std::vector<double> sum_layers(const std::vector<layer_span>& seen, std::size_t 
 // One worker's model with a micro-batch of random samples.
 class profiled_worker {
 public:
-  profiled_worker(pipeline& parts, std::size_t index, std::int64_t samples, const run_options& run,
-                  const std::function<bool()>& should_stop)
+  profiled_worker(pipeline& parts, std::size_t index, std::int64_t samples, const std::vector<std::int64_t>& extents,
+                  const run_options& run, const std::function<bool()>& should_stop)
       : should_stop_(should_stop), parts_(parts), stage_(parts.stages.front()), replica_(stage_.replicas[index]),
-        run_(run), samples_(samples), weights_(stage_.owned.newest) {}
+        run_(run), samples_(samples), extents_(extents), weights_(stage_.owned.newest) {}
 
   void make_inputs() {
-    const made_up_data data(*parts_.net, samples_, run_.seed);
+    const made_up_data data(*parts_.net, samples_, run_.seed, extents_);
     microbatch_loader loader(parts_.net, data, {.batch = samples_, .seed = run_.seed}, 1);
     const auto loaded = loader.load(0, 0);
     info_ = loaded.info;
@@ -167,7 +167,8 @@ private:
   replica_unit& replica_;
   const run_options& run_;
   std::int64_t samples_;
-  weights_ptr weights_; // held, so that an update writes a new version, as it does in a pipeline
+  std::vector<std::int64_t> extents_; // empty: nominal
+  weights_ptr weights_;               // held, so that an update writes a new version, as it does in a pipeline
   microbatch_info info_;
   std::vector<tensor> inputs_; // not of the replica's memory: a source or a neighbour owns them
   loss_metrics loss_;          // nobody reads it
@@ -178,10 +179,10 @@ private:
 // The other workers compute the same until the measured one is done. A pass is asked for when the one before is done.
 class busy_workers {
 public:
-  busy_workers(pipeline& parts, std::int64_t samples, const run_options& run,
+  busy_workers(pipeline& parts, std::int64_t samples, const std::vector<std::int64_t>& extents, const run_options& run,
                const std::function<bool()>& should_stop) {
     for (std::size_t i = 1; i < parts.stages.front().replicas.size(); ++i) {
-      workers_.push_back(std::make_unique<profiled_worker>(parts, i, samples, run, should_stop));
+      workers_.push_back(std::make_unique<profiled_worker>(parts, i, samples, extents, run, should_stop));
       auto ended = std::make_shared<std::promise<void>>();
       done_.push_back(ended->get_future());
       keep_busy(*parts.stages.front().replicas[i].work, *workers_.back(), ended);
@@ -286,11 +287,31 @@ void describe(planner::profile& p, const pipeline& parts, const profile_options&
           static_cast<double>(stage.owned.newest->tensors[i].bytes());
 }
 
+// Times and what is sent are the mean of all shapes, memory is the most.
+void add_share(const planner::measurement& m, double share, planner::measurement& all) {
+  all.layers.resize(m.layers.size());
+  all.update_seconds.resize(m.layers.size(), 0);
+  if (share > 0) all.spread = std::max(all.spread, m.spread);
+  for (std::size_t l = 0; l < m.layers.size(); ++l) {
+    const auto& one = m.layers[l];
+    auto& sum = all.layers[l];
+    for (const auto part : {&planner::layer_cost::forward_seconds, &planner::layer_cost::backward_seconds,
+                            &planner::layer_cost::accumulate_seconds, &planner::layer_cost::weight_seconds,
+                            &planner::layer_cost::output_bytes, &planner::layer_cost::kept_output_bytes})
+      sum.*part += share * one.*part;
+    for (const auto part : {&planner::layer_cost::kept_bytes, &planner::layer_cost::workspace_bytes,
+                            &planner::layer_cost::backward_workspace_bytes, &planner::layer_cost::delayed_bytes})
+      sum.*part = std::max(sum.*part, one.*part);
+    if (share > 0) all.update_seconds[l] += share * m.update_seconds[l];
+  }
+}
+
 // Measures with one number of workers.
 class profiler {
 public:
   profiler(const std::shared_ptr<const model>& net, const profile_options& options, int workers)
-      : options_(options), workers_(workers) {
+      : options_(options), workers_(workers), shapes_(options.shapes) {
+    if (shapes_.empty()) shapes_.push_back({.extents = {}, .share = 1});
     run_.optimizer = options.optimizer;
     run_.seed = options.seed;
     run_.reference_kernels = options.reference_kernels;
@@ -320,7 +341,8 @@ public:
 
 private:
   static constexpr int split_repeats = 3; // a share of one pass's own times: it needs few
-  int passes_per_size() const { return options_.warmup + options_.repeats + 1; }
+  int passes_per_shape() const { return options_.warmup + options_.repeats + 1; }
+  int passes_per_size() const { return static_cast<int>(shapes_.size()) * passes_per_shape(); }
 
   void tell(std::int64_t samples, int& told, int total) const {
     if (!options_.progress) return;
@@ -333,10 +355,20 @@ private:
   }
 
   planner::measurement measure(std::int64_t samples, int& told, int total) {
+    planner::measurement all{.samples = samples, .threads = parts_->threads};
+    for (const auto& shape : shapes_) {
+      const int end = told + passes_per_shape();
+      add_share(measure(samples, shape, told, total), shape.share, all);
+      told = end;
+    }
+    return all;
+  }
+
+  planner::measurement measure(std::int64_t samples, const shape_share& shape, int& told, int total) {
     auto& replica = parts_->stages.front().replicas.front();
     planner::measurement m{.samples = samples, .threads = parts_->threads};
     m.layers.resize(weight_bytes_.size());
-    profiled_worker worker(*parts_, 0, samples, run_, options_.should_stop);
+    profiled_worker worker(*parts_, 0, samples, shape.extents, run_, options_.should_stop);
     tell(samples, told, total);
     replica.work->run([&](backend& ops) {
       worker.make_inputs();
@@ -346,14 +378,16 @@ private:
       counter.write(m.layers);
       worker.count_delayed_bytes(ops, m.layers);
     });
-    const busy_workers others(*parts_, samples, run_, options_.should_stop);
+    if (shape.share == 0) return m;
+    const busy_workers others(*parts_, samples, shape.extents, run_, options_.should_stop);
     for (int i = 0; i < options_.warmup; ++i) {
       tell(samples, told, total);
       replica.work->run([&](backend& ops) { worker.pass(ops, true, nullptr); });
     }
     size_times times(weight_bytes_.size());
     const auto begin = clock::now();
-    for (int i = 0; i < options_.repeats && (i < 3 || seconds_since(begin) < options_.seconds); ++i) {
+    const double limit = options_.seconds / static_cast<double>(shapes_.size());
+    for (int i = 0; i < options_.repeats && (i < 3 || seconds_since(begin) < limit); ++i) {
       tell(samples, told, total);
       replica.work->run([&](backend& ops) {
         worker.pass(ops, true, &times);
@@ -384,6 +418,7 @@ private:
 
   const profile_options& options_;
   int workers_;
+  std::vector<shape_share> shapes_;
   run_options run_;
   std::unique_ptr<pipeline> parts_;
   std::vector<double> weight_bytes_; // per layer

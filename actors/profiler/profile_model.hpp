@@ -1,6 +1,7 @@
 // Measures a model on this machine for the planner: every layer as a stage would run it.
 #pragma once
 
+#include "actors/profiler/shape_shares.hpp"
 #include "actors/run_options.hpp"
 #include "kernels/model.hpp"
 #include "planner/profile/profile.hpp"
@@ -14,9 +15,12 @@ struct profile_options {
   /// So many run at once, as they will in training, each with its share of the cores; the first is measured. Each count
   /// gives measurements of its own.
   std::vector<int> workers{1};
+  /// What sequences are like; empty: nominal. Times and what is sent are their mean by share, memory is the most of
+  /// all.
+  std::vector<shape_share> shapes{};
   int warmup = 2;     ///< passes before any that counts
   int repeats = 9;    ///< passes at most; at least 3 are made
-  double seconds = 6; ///< stop repeating one size after this long
+  double seconds = 6; ///< stop repeating one size, of all shapes together, after this long
   optimizer_options optimizer;
   bool reference_kernels = false;
   std::string device = "cpu"; ///< kind of the devices that compute

@@ -80,7 +80,7 @@ std::int64_t steps_to_settle(const resolved_run& plan) {
 double time_steps(const planner::plan_ptr& plan, run_options options, const std::shared_ptr<const model>& net,
                   const job* ranks, const timing_options& how) {
   leave_out_the_rest(options);
-  const made_up_data samples(*net, 4 * options.batch);
+  const made_up_data samples(*net, 4 * options.batch, 1, how.extents);
   run_inputs inputs;
   inputs.net = net;
   inputs.train = &samples;

@@ -15,6 +15,7 @@ struct timing_options {
   double seconds = 0.5;                ///< of steady state, unless the least steps take longer
   std::int64_t least_steps = 3;        ///< in steady state
   double most_seconds = 20;            ///< from the first step on; then it is over with the steps there are
+  std::vector<std::int64_t> extents{}; ///< of the samples, by model::extents(); empty: nominal
   std::int64_t number = 0;             ///< of this run among those of the process; every rank of a job gives the same
   std::function<bool()> should_stop{}; ///< asked after every layer, on any thread; true to give up
 };

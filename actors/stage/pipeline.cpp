@@ -3,6 +3,7 @@
 
 #include "actors/policy/settle_plan.hpp"
 #include "actors/ranks/wire_format.hpp"
+#include "actors/stage/as_trained.hpp"
 #include "kernels/check.hpp"
 #include "kernels/device_kinds.hpp"
 #include "kernels/finite.hpp"
@@ -144,8 +145,7 @@ std::unique_ptr<pipeline> build_pipeline(const planner::execution_plan& plan, co
   const auto cuts = first_layers_of(plan, *net);
   p->where = placement_of(plan);
   p->rank = rank;
-  p->net = options.label_smoothing > 0 ? std::make_shared<const model>(net->smoothed(options.label_smoothing))
-                                       : std::move(net);
+  p->net = as_trained(net, options);
   p->rule = make_optimizer(options.optimizer);
   p->require_finite = options.stop_on_nonfinite;
   p->chunks = plan.chunks;

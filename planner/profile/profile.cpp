@@ -228,4 +228,20 @@ std::vector<double> update_seconds_at(const profile& p, int threads) {
   return medians;
 }
 
+profile scaled(profile p, double factor) {
+  p.input_bytes_per_sample = static_cast<std::int64_t>(static_cast<double>(p.input_bytes_per_sample) * factor);
+  for (auto& l : p.layers)
+    l.forward_flops *= factor;
+  for (auto& m : p.measurements)
+    for (auto& cost : m.layers)
+      for (const auto part :
+           {&layer_cost::forward_seconds, &layer_cost::backward_seconds, &layer_cost::accumulate_seconds,
+            &layer_cost::output_bytes, &layer_cost::kept_output_bytes, &layer_cost::kept_bytes,
+            &layer_cost::workspace_bytes, &layer_cost::backward_workspace_bytes, &layer_cost::weight_seconds,
+            &layer_cost::delayed_bytes})
+        cost.*part *= factor;
+  check_profile(p);
+  return p;
+}
+
 } // namespace penstock::planner

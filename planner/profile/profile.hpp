@@ -89,6 +89,10 @@ profile profile_from_graph(std::string_view text, const std::string& source, std
 /// Reads either kind by its first character that is not space.
 profile read_profile(std::string_view text, const std::string& source);
 
+/// Times and bytes of every layer times `factor`, weights and updates as they are: of a profile that was made with
+/// sequences of another length.
+profile scaled(profile p, double factor);
+
 /// Costs of all layers for a micro-batch of that many samples (a fraction is allowed; 0 costs nothing), at the
 /// measurements' thread count nearest below or equal `threads`, else the least; 0 threads: the first measurement's.
 /// Between sizes linear. Below the least and above the largest on the line of the two nearest, held between that end's

@@ -169,6 +169,7 @@ TEST(GnmtRuns, TellTokens) {
   const auto& step = seen.steps.at(0);
   EXPECT_NEAR(value(step.shown, "loss_per_token"), step.loss * 8 / static_cast<double>(tokens), 1e-6);
   EXPECT_NEAR(value(step.rates, "tokens"), step.samples_per_s / 8 * static_cast<double>(tokens), 1e-6);
+  EXPECT_EQ(value(step.shown, "perplexity"), -1) << "smoothed, it is no likelihood";
   const auto& found = seen.evaluations.at(0).found;
   EXPECT_NEAR(value(found.shown, "perplexity"), std::exp(value(found.shown, "loss_per_token")), 1e-6)
       << "an evaluation's loss is without smoothing";

@@ -7,6 +7,7 @@
 #include "kernels/model_builder.hpp"
 #include "kernels/usable_cores.hpp"
 #include "planner/explore/explore.hpp"
+#include "tests/support/tiny_sequences.hpp"
 #include "tests/support/tiny_training.hpp"
 
 #include <gmock/gmock.h>
@@ -48,6 +49,59 @@ TEST(Profiler, ListsTheModelsLayersAndWhoReadsWhom) {
     EXPECT_EQ(p.layers[l].fused_with_previous, net->layers()[l].op->kind() == "relu") << p.layers[l].name;
   }
   EXPECT_EQ(p.layers.front().inputs, std::vector<int>{-1});
+}
+
+double total(const std::vector<actors::shape_share>& shares) {
+  double sum = 0;
+  for (const auto& s : shares)
+    sum += s.share;
+  return sum;
+}
+
+TEST(ShapeShares, AreAnEpochsMinibatchesByTheirExtents) {
+  const auto net = tiny_sequence_model();
+  const tiny_sequences data(44);
+  const auto shares = actors::shape_shares(*net, data, {.batch = 8});
+  std::map<std::vector<std::int64_t>, double> wanted;
+  const auto minibatches = data.minibatches({.batch = 8});
+  for (std::int64_t m = 0; m < minibatches->per_epoch(); ++m)
+    wanted[{minibatches->facts(m).extents[0]}] += 1 / static_cast<double>(minibatches->per_epoch());
+  ASSERT_EQ(shares.size(), wanted.size());
+  for (const auto& s : shares)
+    EXPECT_NEAR(s.share, wanted.at(s.extents), 1e-12);
+  EXPECT_TRUE(actors::shape_shares(*tiny_residual_network(), random_images(20, {3, 8, 8}, 5, 1), {.batch = 4}).empty());
+}
+
+TEST(ShapeShares, AreMeansWhereThereAreManyAndKeepTheLargest) {
+  const auto net = tiny_sequence_model();
+  const tiny_sequences data(44);
+  const auto all = actors::shape_shares(*net, data, {.batch = 8});
+  const auto one = actors::shape_shares(*net, data, {.batch = 8}, 1);
+  ASSERT_EQ(one.size(), 2U);
+  EXPECT_NEAR(total(one), 1, 1e-12);
+  EXPECT_EQ(one.front().extents, actors::mean_extents(all));
+  EXPECT_EQ(one.back().share, 0);
+  EXPECT_EQ(one.back().extents, (std::vector<std::int64_t>{9}));
+  EXPECT_NEAR(total(actors::shape_shares(*net, data, {.batch = 8}, 2)), 1, 1e-12);
+}
+
+TEST(Profiler, WeighsTheLengthsOfTheDataAndKeepsTheMemoryOfTheLongest) {
+  const auto net = tiny_sequence_model();
+  auto o = quick();
+  o.samples = {4};
+  const auto embedding = [&](std::vector<actors::shape_share> shapes) {
+    o.shapes = std::move(shapes);
+    return profile_of(net, o).measurements.at(0).layers.at(0);
+  };
+  const double row = 4 * 8 * sizeof(float); // of a step
+  EXPECT_EQ(embedding({}).output_bytes, 6 * row);
+  const auto short_ones = embedding({{{3}, 1}}), long_ones = embedding({{{9}, 1}});
+  EXPECT_EQ(short_ones.output_bytes, 3 * row);
+  const auto weighed = embedding({{{3}, 0.75}, {{5}, 0.25}, {{9}, 0}});
+  EXPECT_EQ(weighed.output_bytes, 3.5 * row);
+  EXPECT_EQ(weighed.kept_bytes, long_ones.kept_bytes);
+  EXPECT_EQ(weighed.workspace_bytes, long_ones.workspace_bytes);
+  EXPECT_GT(weighed.forward_seconds, 0);
 }
 
 TEST(Profiler, MeasuresEverySizeWithEveryNumberOfWorkers) {

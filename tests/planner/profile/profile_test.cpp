@@ -92,6 +92,21 @@ double seconds_at(const profile& p, double samples, int threads = 1) {
   return costs_at(p, samples, threads).at(0).forward_seconds;
 }
 
+TEST(Profile, IsScaledButForItsWeightsAndUpdates) {
+  auto p = example_profile();
+  p.measurements[0].update_seconds.assign(p.layers.size(), 0.25);
+  const auto half = scaled(p, 0.5);
+  for (std::size_t l = 0; l < p.layers.size(); ++l) {
+    EXPECT_EQ(half.layers[l].weight_bytes, p.layers[l].weight_bytes);
+    const auto &was = p.measurements[0].layers[l], &is = half.measurements[0].layers[l];
+    EXPECT_EQ(is.forward_seconds, 0.5 * was.forward_seconds);
+    EXPECT_EQ(is.backward_seconds, 0.5 * was.backward_seconds);
+    EXPECT_EQ(is.output_bytes, 0.5 * was.output_bytes);
+    EXPECT_EQ(is.kept_bytes, 0.5 * was.kept_bytes);
+    EXPECT_EQ(half.measurements[0].update_seconds[l], 0.25);
+  }
+}
+
 TEST(CostsAt, MeasuredSizesComeBackExactly) {
   const auto p = example_profile();
   for (const auto& m : {p.measurements[0], p.measurements[1]}) {
