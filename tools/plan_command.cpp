@@ -22,6 +22,7 @@ struct plan_texts {
   std::string profile;
   cluster_texts cluster;
   std::int64_t graph_samples = 1;
+  double profile_scale = 1;
   std::string schedules, microbatches, replicas, cuts;
   std::string optimizer = "momentum";
   bool explain = false;
@@ -54,6 +55,8 @@ void declare(apps::command_line& line, plan_texts& texts, planner::plan_request&
   line.group("Files and text");
   line.whole("--graph-samples", texts.graph_samples, 1, most_graph_samples,
              "Samples of the minibatches a graph.txt was made with");
+  line.real("--profile-scale", texts.profile_scale, 1e-6, 1e6,
+            "Times the profile's times and activations: 0.52 where it has 48 tokens a sequence and training 25");
   line.flag("--explain", texts.explain, "Show what was considered, and why it was not taken");
   line.text("-o,--output", texts.output, "FILE", "The plan, JSON");
 }
@@ -93,7 +96,8 @@ int plan_command(std::span<const std::string> arguments) {
   if (texts.profile.empty()) throw usage_error("plan: wanted a profile's file: penstock plan PROFILE --cluster FILE");
   request = read_request(texts, std::move(request));
   if (!texts.output.empty()) apps::check_output_file("--output", texts.output);
-  const auto profile = read_profile(texts.profile, texts.graph_samples);
+  auto profile = read_profile(texts.profile, texts.graph_samples);
+  if (texts.profile_scale != 1) profile = planner::scaled(std::move(profile), texts.profile_scale);
   const auto cluster = read_cluster_options(texts.cluster);
   auto plan = [&] {
     try {

@@ -1,5 +1,6 @@
 // `penstock profile`: measures a model for the planner.
 #include "actors/profiler/profile_model.hpp"
+#include "apps/data/data.hpp"
 #include "apps/plugins/load_plugin.hpp"
 #include "apps/runner/network.hpp"
 #include "apps/runner/of_option.hpp"
@@ -13,6 +14,7 @@
 #include "tools/commands.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <numeric>
 #include <set>
@@ -41,6 +43,27 @@ std::vector<std::int64_t> sizes_of(const profile_texts& t, std::int64_t least) {
   for (const std::int64_t parts : {1, 2, 4, 8})
     distinct.insert(std::max(least, t.batch / parts));
   return {distinct.begin(), distinct.end()};
+}
+
+std::vector<actors::shape_share> shapes_of(const apps::app_options& o, const apps::built_network& built,
+                                           std::int64_t batch) {
+  return apps::of_option("--data", [&] {
+    const auto data = apps::open_data(
+        {.spec = o.data, .classes = built.network.classes, .seed = o.run.seed, .net = built.net.get(), .text = o.text});
+    return actors::shape_shares(*built.net, *data.train, {.batch = batch, .seed = o.run.seed});
+  });
+}
+
+// "25 x 27 in 40%, ..."
+std::string describe(const std::vector<actors::shape_share>& shapes) {
+  std::string text;
+  for (const auto& s : shapes) {
+    text += text.empty() ? "lengths: " : ", ";
+    for (std::size_t e = 0; e < s.extents.size(); ++e)
+      text += (e > 0 ? " x " : "") + std::to_string(s.extents[e]);
+    text += s.share > 0 ? " in " + std::to_string(std::lround(100 * s.share)) + "%" : " at most";
+  }
+  return text.empty() ? text : text + "\n";
 }
 
 std::string describe(const planner::profile& p) {
@@ -82,6 +105,9 @@ int profile_command(std::span<const std::string> arguments) {
   line.group("Model");
   apps::declare_model_options(line, network);
   line.group("What is measured");
+  const auto* entry = apps::known_model(network.model);
+  if (entry != nullptr && !entry->takes_images)
+    line.text("--data", network.data, "SPEC", "Data whose lengths are weighed, instead of --length");
   line.whole("--batch", texts.batch, 1, most_samples,
              "Samples of a minibatch; its half, quarter and eighth are measured as well");
   line.text("--samples", texts.samples, "N,N,...", "Micro-batch sizes instead");
@@ -107,6 +133,7 @@ int profile_command(std::span<const std::string> arguments) {
       apps::build_network(network, apps::of_option("--plugin", [&] { return apps::load_plugins(network.plugins); }));
   apps::of_option("--device", [&] { open_device(options.device, 0); }); // can it be had?
   options.samples = sizes_of(texts, built.net->least_training_samples().samples);
+  if (line.given("--data")) options.shapes = shapes_of(network, built, texts.batch);
   if (!texts.output.empty()) apps::check_output_file("--output", texts.output);
   planner::profile measured;
   {
@@ -124,7 +151,8 @@ int profile_command(std::span<const std::string> arguments) {
     file.write(planner::to_json(measured));
     file.commit();
   }
-  auto text = built.description + ": " + std::to_string(measured.layers.size()) + " layers\n" + describe(measured);
+  auto text = built.description + ": " + std::to_string(measured.layers.size()) + " layers\n" +
+              describe(options.shapes) + describe(measured);
   for (const auto& doubt : measured.doubts)
     text += "doubtful, perhaps because something else runs here: " + doubt + "\n";
   apps::say(text);

@@ -50,6 +50,8 @@ texts wishes(const app_options& o) {
             {"device", run.device},
             {"loader threads", std::to_string(run.loader_threads)},
             {"replaced layers", join(o.replace_layers, ";")}};
+  for (const auto& s : o.plan.shapes)
+    key.emplace_back("lengths", fmt::format("{}: {}", fmt::join(s.extents, " x "), s.share));
   if (!o.plan.cluster.empty()) key.emplace_back("cluster", read_cluster_text(o.plan.cluster));
   for (const auto& plugin : o.plugins)
     key.emplace_back("plug-in " + plugin, actors::sha256_of_file(plugin));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/policy/settle_plan.hpp"
+#include "actors/profiler/shape_shares.hpp"
 #include "actors/run_options.hpp"
 #include "apps/data/text_options.hpp"
 #include "apps/models/registry.hpp"
@@ -29,12 +30,13 @@ struct plan_options {
   bool fixes_chunks = false;              ///< auto: pipeline.chunks was given
   bool fixes_replicas = false;            ///< auto: pipeline.replicas was given
   bool fixes_microbatches = false;
-  std::string in_flight;               ///< auto: as given
-  std::string update_lag;              ///< auto: as given
-  std::int64_t last_batch = 0;         ///< auto: samples of an epoch's shorter last minibatch; 0: there is none
-  std::string save;                    ///< where the plan that runs is written
-  std::string cache;                   ///< auto: where plans are kept (plan_cache.hpp)
-  std::vector<change_request> changes; ///< --replan, ascending
+  std::string in_flight;                   ///< auto: as given
+  std::string update_lag;                  ///< auto: as given
+  std::int64_t last_batch = 0;             ///< auto: samples of an epoch's shorter last minibatch; 0: there is none
+  std::vector<actors::shape_share> shapes; ///< auto: of the data's minibatches; empty: nominal
+  std::string save;                        ///< where the plan that runs is written
+  std::string cache;                       ///< auto: where plans are kept (plan_cache.hpp)
+  std::vector<change_request> changes;     ///< --replan, ascending
 };
 
 /// Where a person says what a launcher's variables say else, and how the processes of a job meet.

@@ -50,6 +50,7 @@ planner::profile measure(const app_options& o, const std::shared_ptr<const model
   actors::profile_options options;
   options.samples = sizes_to_measure(o, net->least_training_samples().samples);
   options.workers = std::move(workers);
+  options.shapes = o.plan.shapes;
   options.warmup = 1;
   options.seconds = 1.5;
   options.optimizer = o.run.optimizer;

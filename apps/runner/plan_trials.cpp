@@ -118,6 +118,7 @@ private:
       throw error("the plans were not tried: asked to stop");
     const actors::timing_options how{.seconds = limits_.turn_seconds,
                                      .least_steps = 2,
+                                     .extents = actors::mean_extents(options_.plan.shapes),
                                      .number = turn_++,
                                      .should_stop = [this] { return !teller_.goes_on(); }};
     const auto* ranks = job_ != nullptr ? &job_->ranks() : nullptr;

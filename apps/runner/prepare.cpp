@@ -256,6 +256,8 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   const bool reaches_tail = o.run.steps == 0 || o.run.steps >= minibatches->per_epoch();
   const auto least = minibatches->least_samples();
   wishes.plan.last_batch = reaches_tail && least < o.run.batch ? least : 0;
+  if (o.plan.source == "auto")
+    wishes.plan.shapes = actors::shape_shares(*net, *run.data.train, actors::training_batches(o.run));
   settle_pipeline(wishes, description, job, say, net, run);
   run.inputs.model_options = std::move(description);
   if (job != nullptr) run.inputs.ranks = &job->ranks();

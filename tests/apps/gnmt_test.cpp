@@ -85,6 +85,56 @@ TEST_F(GnmtApp, ATieThatStagesUpdateApartIsRefused) {
   EXPECT_EQ(gnmt({"--tied", "--stages", "2", "--cuts", "decoder.rnn_layers.1.concat", "--steps", "2"}).exit_code, 0);
 }
 
+TEST_F(GnmtApp, IsProfiledAtItsDatasLengthsAndPlanned) {
+  const auto penstock = [&](const std::vector<std::string>& words) {
+    return run_process(program("penstock", words), patience, {.folder = folder_.path(), .variables = {}});
+  };
+  std::string lines;
+  for (int i = 0; i < 24; ++i)
+    lines += i % 2 == 0 ? "a b\tb a\n" : "a b a b a b a b\tb a b a b\n";
+  testing_support::write_file(folder_ / "pairs.tsv", lines);
+  testing_support::write_file(folder_ / "words.txt", "<unk>\n<eos>\na\nb\n");
+  const auto profiled = penstock({"profile",     "gnmt_large", "--layers",  "2",         "--width",
+                                  "0.01",        "--batch",    "4",         "--samples", "4",
+                                  "--seconds",   "0",          "--repeats", "3",         "--warmup",
+                                  "0",           "--workers",  "1",         "--data",    "parallel:pairs.tsv",
+                                  "--tokenizer", "words.txt",  "-o",        "p.json"});
+  ASSERT_EQ(profiled.exit_code, 0) << profiled.errors;
+  EXPECT_THAT(profiled.output, testing::ContainsRegex("lengths: [0-9]+ x [0-9]+ in [0-9]+%, "));
+  const auto planned = penstock({"plan", "p.json", "--workers", "2", "--bandwidth", "1e9", "--stages", "2"});
+  EXPECT_EQ(planned.exit_code, 0) << planned.errors;
+  EXPECT_EQ(penstock({"profile", "gnmt8", "--data", "parallel:nowhere.tsv", "--tokenizer", "words.txt"}).exit_code, 1);
+}
+
+// GNMT-8's profile was made with 32 sentences of 48 tokens, GNMT-16's with 128 of 25.
+TEST_F(GnmtApp, PipeDreamsProfilesAreScaledToARun) {
+  const auto seconds = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"plan",
+                                   SOURCES "/tests/planner/pipedream_profiles/gnmt.txt",
+                                   "--graph-samples",
+                                   "32",
+                                   "--batch",
+                                   "64",
+                                   "--workers",
+                                   "4",
+                                   "--bandwidth",
+                                   "10e9",
+                                   "--schedule",
+                                   "pipedream",
+                                   "-o",
+                                   "plan.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto run = run_process(program("penstock", words), patience, {.folder = folder_.path(), .variables = {}});
+    EXPECT_EQ(run.exit_code, 0) << run.errors;
+    const auto plan = json::parse(testing_support::read_file(folder_ / "plan.json"));
+    return plan.at("prediction").at("step_seconds").get<double>();
+  };
+  const auto as_it_is = seconds({"--replicas", "1,1,1,1"});
+  const auto scaled = seconds({"--replicas", "1,1,1,1", "--profile-scale", "0.5"});
+  EXPECT_LT(scaled, 0.75 * as_it_is);
+  EXPECT_GT(scaled, 0.25 * as_it_is);
+}
+
 TEST_F(GnmtApp, BadInputIsRefusedInOneLine) {
   for (const auto& [arguments, says] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--vocabulary", "0"}, "--vocabulary"},
