@@ -25,6 +25,7 @@ struct run_options {
   float label_smoothing = 0;
   bool replica_lr_scaling = true; ///< factor R_s / R_0 in the pipedream family
   int rate_replicas = 0;          ///< R_0 there, of the run's first plan: settled by the run
+  int column_blocks = 1;          ///< of data whose minibatches continue each other: settled by the run (batching)
   bool decay_norm_bias = true;    ///< weight decay on biases and normalisation parameters
   double clip_norm = 0;           ///< more than 0: clip the exact global norm (synchronous schedules)
   double clip_stage_norm = 0;     ///< more than 0: clip the norm of each stage's own gradients
@@ -56,7 +57,7 @@ struct run_options {
 };
 
 inline batching training_batches(const run_options& o) {
-  return {.batch = o.batch, .last = o.last, .seed = o.seed, .training = true};
+  return {.batch = o.batch, .last = o.last, .seed = o.seed, .training = true, .column_blocks = o.column_blocks};
 }
 inline batching evaluation_batches(const run_options& o, std::int64_t batch) {
   return {.batch = batch, .last = last_batch::keep, .seed = o.seed, .training = false};

@@ -8,6 +8,7 @@
 #include "actors/ranks/job.hpp"
 #include "actors/ranks/serial_observer.hpp"
 #include "actors/ranks/trace_files.hpp"
+#include "actors/run/column_needs.hpp"
 #include "actors/run/plan_agenda.hpp"
 #include "actors/run/plan_preparation.hpp"
 #include "actors/run/resolved_run.hpp"
@@ -70,6 +71,8 @@ public:
 private:
   void load();
   void take_position(const checkpoint_position& at);
+  std::shared_ptr<const named_tensors> carried_anew();
+  void say_that_drains_move(bool moved);
   void name_changes(const checkpoint_position& before);
   void train_stretches();
   void prepare(const plan_change& change);
@@ -107,6 +110,8 @@ private:
   std::int64_t resumed_ = 0;       // of them, done by a leg before this one
   std::int64_t evaluated_at_ = -1; // steps after which there was an evaluation
   std::int64_t checkpointed_at_ = -1;
+  std::int64_t stretch_begun_ = -1; // after so many minibatches; none under this plan yet
+  bool told_of_moves_ = false;
   // What all ranks agree on: a signal may reach only one of them.
   bool stopping_ = false;
   bool checkpoint_asked_ = false;
@@ -119,7 +124,8 @@ training_run::training_run(resolved_run plan, const run_inputs& inputs, run_obse
       summary_(describe(plan_, *inputs.net)),
       steps_(as_trained(inputs.net, plan_.options), observer_, plan_.options.lr, plan_.plan->microbatches,
              plan_.drains.per_epoch, plan_.drains.total),
-      agenda_(inputs.changes) {
+      agenda_(inputs.changes, plan_.options.column_blocks) {
+  if (plan_.columns > 0) steps_.set_rates([data = plan_.data](std::int64_t m) { return data->facts(m).rate; });
   control_.part = run_part::nothing_to_lose;
   control_.has_folder = !plan_.options.checkpoint.empty() && !plan_.options.eval_only;
   doing("building the weights", run_part::nothing_to_lose);
@@ -194,6 +200,7 @@ void training_run::load() {
     take_position(saved.at);
     load_snapshots(now_->built(), spread_snapshots(std::move(saved.stages), now_->built(), transfers_.get(), pool),
                    o.checkpoint);
+    require_carried(plan_, now_->built(), done_);
     observer_.on_note("resumed after step " + std::to_string(done_) + " from " + o.checkpoint.string());
     if (is_first()) name_changes(saved.at);
   } else if (!o.weights.empty()) {
@@ -204,6 +211,20 @@ void training_run::load() {
     if (!given.note.empty()) observer_.on_note(given.note);
     load_partial(now_->built(), spread_snapshots({std::move(given.whole)}, now_->built(), transfers_.get(), pool));
   }
+}
+
+// A stretch that begins elsewhere in the round of blocks deals minibatches anew.
+std::shared_ptr<const named_tensors> training_run::carried_anew() {
+  const auto before = std::exchange(stretch_begun_, done_);
+  if (before < 0 || !moves_columns(plan_, done_ - before)) return nullptr;
+  return gather_carried(now_->run(), now_->built(), transfers_.get());
+}
+
+// Once in a run.
+void training_run::say_that_drains_move(bool moved) {
+  if (!moved || plan_.drains.multiple == 1 || std::exchange(told_of_moves_, true)) return;
+  observer_.on_note("drains are moved up to the next multiple of " + std::to_string(plan_.options.column_blocks) +
+                    " minibatches, so that each batch column keeps to one replica of every stage");
 }
 
 // Of a checkpoint that rank 0 has read.
@@ -249,16 +270,18 @@ void training_run::train_stretches() {
     const auto stretch = static_cast<std::int64_t>(summary_.drains.size());
     doing("training", run_part::training);
     if (agenda_.has_one_after(end)) prepare(agenda_.first());
-    done_ += now_->run().train(plan_stretch(plan_, stretch, done_, end - done_));
+    done_ += now_->run().train(plan_stretch(plan_, stretch, done_, end - done_, carried_anew()));
     summary_.drains.push_back(done_);
     if (plan_.options.stop_on_nonfinite) now_->run().require_finite("after " + std::to_string(done_) + " steps");
     if (done_ != end && !plan_.dealing.synchronous && plan_.dealing.source_credit() > 1)
       observer_.on_note("the pipeline drained after step " + std::to_string(done_) + ", on request: under " +
                         plan_.plan->schedule + " the weights are from here on those of a run that drains there");
+    say_that_drains_move(plan_.drains.moves_checkpoints() || agenda_.has_moved() || (done_ != end && !control_.stop));
     agree();
     after_drain(end);
     agenda_.take_wishes(control_.plan_wishes, done_, plan_.drains.total, *inputs_.net, inputs_.ranks);
-    if (agenda_.has_one_after(done_) && !stopping_) change_plan();
+    while (agenda_.has_one_after(done_) && !stopping_)
+      change_plan(); // several, where they were moved up to one drain
   }
 }
 
@@ -291,6 +314,7 @@ void training_run::change_plan() {
   if (!next) return;
   now_ = std::move(next);
   plan_ = now_->plan();
+  stretch_begun_ = -1;
   const auto seen = describe(plan_, *inputs_.net);
   summary_.plan = seen.plan;
   summary_.stages = seen.stages;
@@ -388,6 +412,7 @@ void training_run::summarise(const results& all) {
   summary_.weights_sha256 = sha256_of(weights_of(all.stages));
   auto states = optimizer_state_of(all.stages);
   states.merge(states_of(all.stages, inputs_.net, pool));
+  states.merge(carried_of(all.stages, *inputs_.net, pool));
   summary_.state_sha256 = sha256_of(states);
   const bool keeps_gradients = !o.save_gradients.empty() && !o.eval_only;
   if (keeps_gradients || !o.save_weights.empty()) doing("writing the weights");

@@ -117,6 +117,7 @@ struct run_inputs {
   std::vector<plan_change> changes{}; ///< of the plan, by ascending step; those of steps that are done are left out
   weights_adapter adapt_weights{};    ///< of --weights, to the model's names; may be empty
   int first_replicas = 0;             ///< R_0 of the run's first plan, in the rate factor; 0: the plan's own
+  int column_blocks = 0; ///< of the run's first plan (batching::column_blocks); 0: the checkpoint's, or the plan's own
 };
 
 /// What would be run: the settled plan and its weights; checks everything that can be checked without computing. Throws

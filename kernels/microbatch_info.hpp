@@ -16,6 +16,10 @@ struct microbatch_info {
   /// Of the whole minibatch, by model::counts(): samples, tokens that count, ... A loss's gradient is divided by one.
   std::array<double, most_counts> counts{};
   std::array<std::int64_t, most_extents> extents{}; ///< by model::extents(); 0 where the model has none
+  /// Where minibatches continue each other: batch column of the first sample, and how many minibatches of these columns
+  /// the epoch had before: nothing is carried into block 0.
+  std::int64_t column = 0;
+  std::int64_t time_block = 0;
 
   friend bool operator==(const microbatch_info&, const microbatch_info&) = default;
 };

@@ -23,14 +23,17 @@ saved_run read_checkpoint(const checkpoint_position& wanted, const model& net, c
                           memory_pool& pool);
 
 /// Puts it into what this rank hosts of a pipeline, whose plan may be another: weights, optimizer state and step
-/// counts, BatchNorm statistics (each replica's own when the layer's replica count is the same, else the mean),
-/// versions. Throws penstock::error, which names `dir`, for what is missing or misshaped.
+/// counts, BatchNorm statistics (each replica's own when the layer's replica count is the same, else the mean), what
+/// minibatches handed on (all columns to each replica), versions. Throws penstock::error, which names `dir`, for what
+/// is missing or misshaped.
 void load_snapshots(pipeline& p, const std::vector<stage_snapshot>& saved, const std::filesystem::path& dir);
 
 /// True when the folder has a complete checkpoint. Throws penstock::error when the system does not say.
 bool has_checkpoint(const std::filesystem::path& dir);
 /// Minibatches done at the checkpoint that a run would resume from. Throws penstock::error where none can be read.
 std::int64_t step_of_checkpoint(const std::filesystem::path& dir);
+/// Into how many blocks its run divides the batch columns (batching::column_blocks). Throws likewise.
+int column_blocks_of_checkpoint(const std::filesystem::path& dir);
 /// One line for who would write another run's checkpoints into it.
 std::string refusal_of_used(const std::filesystem::path& dir);
 

@@ -6,6 +6,7 @@
 #include "kernels/input_file.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 namespace penstock::actors {
@@ -178,6 +179,24 @@ void load_states(stage_unit& s, const saved_contents& run, const fs::path& dir) 
   }
 }
 
+// All columns to each replica: which of them are its own, the stretch says.
+void load_carried(stage_unit& s, const saved_contents& run, std::int64_t columns, const fs::path& dir) {
+  memory_pool pool;
+  std::vector<tensor> all;
+  for (const auto& c : s.layers->carried()) {
+    auto t = carried_in(run.tensors, c, pool, "[checkpoint] " + dir.string() + " is torn or damaged: '" + c.name + "'");
+    if (!t) continue;
+    if (t.dim(0) != columns)
+      throw error("[checkpoint] " + dir.string() + ": '" + c.name + "' is of " + std::to_string(t.dim(0)) +
+                  " batch columns, this run has " + std::to_string(columns));
+    all.push_back(std::move(t));
+  }
+  if (!all.empty() && all.size() != s.layers->carried().size())
+    torn(dir, "some of what '" + s.layers->carried().front().name + "' and others hand on is missing");
+  for (const int replica : s.local)
+    s.replicas[static_cast<std::size_t>(replica)].carried = all;
+}
+
 } // namespace
 
 std::string refusal_of_used(const fs::path& dir) {
@@ -191,6 +210,20 @@ bool has_checkpoint(const fs::path& dir) {
   if (kind == fs::file_type::not_found || reason == std::errc::not_a_directory) return false;
   if (kind == fs::file_type::none) throw error("[checkpoint] cannot read " + dir.string() + ": " + reason.message());
   return true;
+}
+
+int column_blocks_of_checkpoint(const fs::path& dir) {
+  require_checkpoint(dir);
+  const auto latest = read_pointer(dir);
+  const auto file = dir / checkpoint_folder_name(latest.step) / "manifest.json";
+  const auto manifest = manifest_from_text(read_text(file, most_manifest_bytes), file.string(), latest.step);
+  const auto found = manifest.at.options.find(column_blocks_record);
+  if (found == manifest.at.options.end()) return 1;
+  int blocks = 0;
+  const auto* end = found->second.data() + found->second.size();
+  const auto [rest, fault] = std::from_chars(found->second.data(), end, blocks);
+  if (fault != std::errc{} || rest != end || blocks < 1) torn(file, "its column blocks are no number");
+  return blocks;
 }
 
 std::int64_t step_of_checkpoint(const fs::path& dir) {
@@ -223,6 +256,7 @@ void load_snapshots(pipeline& p, const std::vector<stage_snapshot>& saved, const
     load_weights(s, weights);
     load_optimizer_state(p, s, run, dir);
     load_states(s, run, dir);
+    load_carried(s, run, p.columns, dir);
     // A stage that now joins layers of several takes the largest count, so that versions only grow.
     for (int l = s.layers->first(); l < s.layers->last(); ++l) {
       const auto owner = run.stage_of.find(p.net->layers()[static_cast<std::size_t>(l)].name);

@@ -78,6 +78,7 @@ training_record record_of(const resolved_run& plan, const run_inputs& inputs) {
   }
   record["--threads"] = std::to_string(plan.plan->threads);
   record["compute library"] = plan.compute_library + " " + plan.instruction_set;
+  if (inputs.net->carries()) record[column_blocks_record] = std::to_string(o.column_blocks);
   if (plan.dealing.synchronous) return record;
   // Where an asynchronous run drains is part of what it is.
   record["--eval-every"] = std::to_string(plan.drains.eval_every);

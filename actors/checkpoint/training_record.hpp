@@ -14,6 +14,9 @@ struct run_inputs;
 /// By the name that a person knows it by: an option, or a fact such as "compute library".
 using training_record = std::map<std::string, std::string>;
 
+/// The name of batching::column_blocks, where minibatches continue each other.
+inline constexpr const char* column_blocks_record = "blocks of batch columns";
+
 /// Of a resolved plan. What a checkpoint must agree on anyway (model, data, batch, seed, optimizer) is not in it.
 training_record record_of(const resolved_run& plan, const run_inputs& inputs);
 

@@ -110,7 +110,7 @@ void optimizer_core::begin_update(gradient_sum sum, optimizer_effects& out) {
   auto job = std::make_shared<update_work>();
   job->stretch = run_->number;
   job->group = sum.group;
-  job->order = order_update(options_, run_->schedule, place_.stage, sum.group, run_->first_minibatch, sum.minibatches);
+  job->order = order_update(options_, *run_, place_.stage, sum.group, sum.minibatches);
   job->gradients = std::move(sum.gradients);
   job->in_place = sum.holds_from > sum.group;
   job->owned = owned_;

@@ -6,11 +6,13 @@
 
 namespace penstock::actors {
 
-update_order order_update(const run_options& options, const planner::schedule& s, int stage, std::int64_t group,
-                          std::int64_t first_minibatch, std::int64_t minibatches) {
+update_order order_update(const run_options& options, const stretch& run, int stage, std::int64_t group,
+                          std::int64_t minibatches) {
+  const auto& s = run.schedule;
   update_order order;
-  order.first_minibatch = first_minibatch + group * planner::minibatches_per_update(s, stage);
+  order.first_minibatch = run.first_minibatch + group * planner::minibatches_per_update(s, stage);
   order.learning_rate = learning_rate(options.lr, order.first_minibatch);
+  order.learning_rate *= static_cast<float>(run.rate_of(order.first_minibatch));
   if (s.updates.per_minibatch_group) {
     if (minibatches < 1) return order; // nothing of them counts: there is no gradient
     order.gradient_scale = 1.0F / static_cast<float>(minibatches);

@@ -1,8 +1,8 @@
 // How one update is made: whose learning rate, over how many minibatches.
 #pragma once
 
+#include "actors/run/stretch.hpp"
 #include "actors/run_options.hpp"
-#include "planner/schedule.hpp"
 
 #include <vector>
 
@@ -17,10 +17,9 @@ struct update_order {
   bool averages = false;       ///< the new weights are counted into the optimizer's average
 };
 
-/// Of update `group` of the stretch that begins with `first_minibatch`, with so many minibatches in it of which
-/// something counts.
-update_order order_update(const run_options& options, const planner::schedule& s, int stage, std::int64_t group,
-                          std::int64_t first_minibatch, std::int64_t minibatches);
+/// Of update `group` of the stretch, with so many minibatches in it of which something counts.
+update_order order_update(const run_options& options, const stretch& run, int stage, std::int64_t group,
+                          std::int64_t minibatches);
 
 /// Factor of one stage's gradient under --clip-stage-norm; `squares`: of its sum, by parameter.
 float stage_clip_factor(const run_options& options, const update_order& order, const std::vector<double>& squares);

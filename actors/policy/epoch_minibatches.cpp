@@ -38,7 +38,11 @@ std::int64_t evaluation_period(const drain_plan& plan) {
 std::int64_t drain_plan::next(std::int64_t done) const {
   auto point = total;
   if (const auto period = evaluation_period(*this); period > 0) point = next_multiple(done, period, point);
-  if (checkpoint_every > 0) point = next_multiple(done, checkpoint_every, point);
+  if (checkpoint_every > 0) {
+    // One that lies behind, but has been moved up, is still to come.
+    const auto behind = moved_up(done - done % checkpoint_every);
+    point = std::min(point, behind > done ? behind : moved_up(next_multiple(done, checkpoint_every, point)));
+  }
   return point;
 }
 
@@ -48,7 +52,8 @@ bool drain_plan::evaluates_at(std::int64_t done) const {
 }
 
 bool drain_plan::checkpoints_at(std::int64_t done) const {
-  return checkpoint_every > 0 && done > 0 && done % checkpoint_every == 0;
+  return checkpoint_every > 0 && done > 0 && done % multiple == 0 && moved_up(done - done % checkpoint_every) == done &&
+         done >= checkpoint_every;
 }
 
 } // namespace penstock::actors

@@ -37,11 +37,15 @@ struct drain_plan {
   std::int64_t per_epoch = 1;
   std::int64_t eval_every = 0;       ///< epochs; 0 or less: none before the end
   std::int64_t checkpoint_every = 0; ///< minibatches; 0: none before the end
+  /// Every point but the end is moved up to a multiple of it: batching::column_blocks.
+  std::int64_t multiple = 1;
 
   /// First drain point after `done` minibatches, at most `total`.
   std::int64_t next(std::int64_t done) const;
   bool evaluates_at(std::int64_t done) const; ///< before the end
   bool checkpoints_at(std::int64_t done) const;
+  bool moves_checkpoints() const { return checkpoint_every % multiple != 0; }
+  std::int64_t moved_up(std::int64_t point) const { return point + (multiple - point % multiple) % multiple; }
 };
 
 } // namespace penstock::actors

@@ -140,7 +140,8 @@ private:
     outcome unread;
     seen_.clear();
     const auto begin = ops.record();
-    compute_forward(ops, parts_, stage_, replica_, replica_.states, inputs_, record, loss_, unread);
+    carried_columns carried(stage_.layers->carried());
+    compute_forward(ops, parts_, stage_, replica_, replica_.states, carried, inputs_, record, loss_, unread);
     keep(times, begin, ops.record());
     return record;
   }

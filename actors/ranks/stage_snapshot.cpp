@@ -1,12 +1,14 @@
 // Gathering what stages have learnt, and spreading it.
 #include "actors/ranks/stage_snapshot.hpp"
 
+#include "actors/stage/carried_columns.hpp"
 #include "kernels/check.hpp"
 #include "kernels/finite.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 namespace penstock::actors {
@@ -18,6 +20,7 @@ using nlohmann::json;
 const std::string weights_prefix = "weights/";
 const std::string optimizer_prefix = "optimizer/";
 const std::string state_prefix = "state/";
+const std::string carried_prefix = "carried/";
 
 // Finite statistics may have a sum that is not.
 tensor finite_mean_of(const segment_state& state, std::span<const tensor> replicas, memory_pool& pool) {
@@ -46,6 +49,8 @@ stage_snapshot snapshot_here(const pipeline& p, const stage_unit& s, const stage
   shot.layers = s.layers->last() - s.layers->first();
   shot.replicas = s.replicas.size();
   shot.tensors = states_here(here);
+  for (const auto& [name, t] : here.carried)
+    shot.tensors[carried_prefix + name] = t;
   if (p.where.owner(s.index) != p.rank) return shot;
   shot.version = here.version;
   shot.optimizer_steps = here.optimizer_steps;
@@ -74,9 +79,10 @@ stage_snapshot snapshot_from(const json& j) {
   return shot;
 }
 
-// The global name in "weights/NAME", "optimizer/NAME.momentum", "state/R/NAME", without the optimizer's suffix.
+// The global name in "weights/NAME", "optimizer/NAME.momentum", "state/R/NAME", "carried/FIRST/NAME", with the
+// optimizer's suffix.
 std::string_view layer_part(std::string_view name) {
-  const auto is_state = name.starts_with(state_prefix);
+  const auto is_state = name.starts_with(state_prefix) || name.starts_with(carried_prefix);
   name.remove_prefix(name.find('/') + 1);
   if (is_state) name.remove_prefix(name.find('/') + 1);
   return name;
@@ -89,8 +95,9 @@ std::set<std::string, std::less<>> names_on(const pipeline& p, int rank) {
     if (p.where.replicas_on(s.index, rank).empty()) continue;
     for (const auto& parameter : s.layers->parameters())
       names.insert(parameter.name);
-    for (const auto& state : s.layers->states())
-      names.insert(state.name);
+    for (const auto* all : {&s.layers->states(), &s.layers->carried()})
+      for (const auto& state : *all)
+        names.insert(state.name);
   }
   return names;
 }
@@ -111,7 +118,32 @@ named_tensors with_prefix(const std::vector<stage_snapshot>& all, const std::str
   return found;
 }
 
+// The pieces of every tensor that is carried, as one of all columns.
+void join_all_columns(stage_snapshot& shot, const segment& layers, memory_pool& pool) {
+  for (const auto& c : layers.carried()) {
+    const auto all = carried_in(shot.tensors, c, pool, "[state] " + c.name);
+    std::erase_if(shot.tensors,
+                  [&](const auto& t) { return t.first.starts_with(carried_prefix) && layer_part(t.first) == c.name; });
+    if (all) shot.tensors[carried_prefix + "0/" + c.name] = all;
+  }
+}
+
 } // namespace
+
+tensor carried_in(const named_tensors& tensors, const segment_state& carried, memory_pool& pool,
+                  const std::string& what) {
+  std::map<std::int64_t, tensor> pieces;
+  for (auto it = tensors.lower_bound(carried_prefix); it != tensors.end() && it->first.starts_with(carried_prefix);
+       ++it) {
+    if (layer_part(it->first) != carried.name) continue;
+    const auto number = std::string_view(it->first).substr(carried_prefix.size());
+    std::int64_t first = -1;
+    const auto [rest, fault] = std::from_chars(number.data(), number.data() + number.find('/'), first);
+    if (fault != std::errc{} || *rest != '/' || first < 0) throw error(what + " has columns '" + it->first + "'");
+    pieces[first] = it->second;
+  }
+  return pieces.empty() ? tensor{} : join_columns(pieces, carried.spec, pool, what);
+}
 
 std::vector<stage_snapshot> snapshots_here(const pipeline& p, std::map<int, stage_copy> here) {
   std::vector<stage_snapshot> all;
@@ -167,7 +199,9 @@ std::vector<stage_snapshot> collect_snapshots(const pipeline& p, std::map<int, s
       else
         whole.tensors.merge(shot.tensors);
     }
-    if (p.rank == 0) all.push_back(std::move(whole));
+    if (p.rank != 0) continue;
+    join_all_columns(whole, *s.layers, pool);
+    all.push_back(std::move(whole));
   }
   return all;
 }
@@ -224,6 +258,18 @@ named_tensors states_of(const std::vector<stage_snapshot>& all, std::shared_ptr<
     means[state.name] = finite_mean_of(state, replicas, pool);
   }
   return means;
+}
+
+named_tensors carried_of(const std::vector<stage_snapshot>& all, const model& net, memory_pool& pool) {
+  named_tensors tensors;
+  for (const auto& shot : all)
+    tensors.insert(shot.tensors.begin(), shot.tensors.end());
+  named_tensors carried;
+  for (int l = 0; l < static_cast<int>(net.layers().size()); ++l)
+    for (const auto& spec : net.carried(l))
+      if (auto t = carried_in(tensors, {spec.name, l, spec}, pool, "[state] " + spec.name))
+        carried[spec.name] = std::move(t);
+  return carried;
 }
 
 named_tensors collect_first_gradients(const pipeline& p, std::map<int, stage_copy> here, bundle_transfers* transfers,

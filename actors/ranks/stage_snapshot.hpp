@@ -13,7 +13,8 @@ struct stage_snapshot {
   std::size_t replicas = 1;
   std::int64_t version = 0;
   std::map<std::string, std::int64_t> optimizer_steps; ///< by parameter
-  named_tensors tensors; ///< "weights/NAME", "optimizer/NAME.momentum", "state/REPLICA/NAME"
+  /// "weights/NAME", "optimizer/NAME.momentum", "state/REPLICA/NAME", "carried/FIRST COLUMN/NAME"
+  named_tensors tensors;
 };
 
 /// What this rank has of every stage: nothing but its shape of those that it does not host.
@@ -40,6 +41,13 @@ named_tensors states_of(const std::vector<stage_snapshot>& all, std::shared_ptr<
 named_tensors weights_in_use(const std::vector<stage_snapshot>& all, const optimizer& rule);
 /// As "NAME.momentum".
 named_tensors optimizer_state_of(const std::vector<stage_snapshot>& all);
+
+/// What minibatches hand on, of all columns, of the pieces among a snapshot's tensors; "none" where there are none.
+/// Throws penstock::error, `what` before the reason, for pieces that do not fit together.
+tensor carried_in(const named_tensors& tensors, const segment_state& carried, memory_pool& pool,
+                  const std::string& what);
+/// The same of every tensor that is carried, by name.
+named_tensors carried_of(const std::vector<stage_snapshot>& all, const model& net, memory_pool& pool);
 
 /// Gradients of the run's first update, plain, by parameter name; on rank 0, the others send theirs.
 named_tensors collect_first_gradients(const pipeline& p, std::map<int, stage_copy> here, bundle_transfers* transfers,

@@ -40,7 +40,7 @@ coordinator_effects coordinator_core::on(const note& n) {
     watchdog_.description(n.from, n.text);
     break;
   case note::subject::drain: // is said again and again
-    if (is_current && !draining_) start_drain(out);
+    if (is_current && !draining_) start_drain(n.number != 0, out);
     break;
   default:
     if (is_current)
@@ -117,12 +117,14 @@ coordinator_effects coordinator_core::evaluate(clock::time_point now) {
 // A wish for a checkpoint is no reason to give up an evaluation.
 coordinator_effects coordinator_core::drain(bool stops) {
   coordinator_effects out;
-  if (working_ && (run_ || stops)) tell(0, {.about = note::subject::drain, .stretch = stretch_}, out);
+  if (working_ && (run_ || stops))
+    tell(0, {.about = note::subject::drain, .stretch = stretch_, .number = stops ? 1 : 0}, out);
   return out;
 }
 
-void coordinator_core::start_drain(coordinator_effects& out) {
+void coordinator_core::start_drain(bool stops, coordinator_effects& out) {
   draining_ = true;
+  drain_stops_ = stops;
   paused_ranks_ = 0;
   admitted_ = 0;
   for (const int rank : place_.source_ranks)
@@ -136,9 +138,11 @@ coordinator_effects coordinator_core::admitted(std::int64_t stretch, std::int64_
 }
 
 // What one source has admitted all must see through; the least that all can agree on is the most that any admitted.
+// Where minibatches continue each other, a run that goes on has all columns at one time block (DESIGN section 3).
 void coordinator_core::paused(const note& n, coordinator_effects& out) {
   admitted_ = std::max(admitted_, n.number);
   if (++paused_ranks_ < place_.source_ranks.size()) return;
+  if (run_ && !drain_stops_) admitted_ = std::min(whole_rounds(*run_, admitted_), minibatches_);
   tell_all({.about = note::subject::resume, .stretch = stretch_, .number = admitted_}, out);
 }
 

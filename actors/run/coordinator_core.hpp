@@ -93,7 +93,7 @@ private:
   void tell(int rank, note n, coordinator_effects& out) const;
   void tell_all(const note& n, coordinator_effects& out) const;
   void act_on(const note& n, coordinator_effects& out);
-  void start_drain(coordinator_effects& out);
+  void start_drain(bool stops, coordinator_effects& out);
   void paused(const note& n, coordinator_effects& out);
   void resume(std::int64_t minibatches, coordinator_effects& out);
   void report_done(coordinator_effects& out) const;
@@ -118,6 +118,7 @@ private:
 
   // Of rank 0.
   bool draining_ = false;
+  bool drain_stops_ = false;
   std::size_t paused_ranks_ = 0;
   std::int64_t admitted_ = 0;
   int ranks_done_ = 0;

@@ -30,8 +30,13 @@ struct run_services {
 };
 
 /// What is copied of what the owners have; `as_stored`: weights and optimizer state are lent as they lie in memory, for
-/// as long as nothing is trained; `measures`: nothing; `nothing`: they look for numbers that are not finite.
-enum class copy_of : std::uint8_t { everything, as_stored, statistics, first_gradients, measures, nothing };
+/// as long as nothing is trained; `carried`: only what minibatches hand on; `measures`: nothing; `nothing`: they look
+/// for numbers that are not finite.
+enum class copy_of : std::uint8_t { everything, as_stored, statistics, carried, first_gradients, measures, nothing };
+/// Whether a part (statistics, carried) is among what is asked for.
+inline bool is_copied(copy_of asked, copy_of part) {
+  return asked == copy_of::everything || asked == copy_of::as_stored || asked == part;
+}
 
 /// Of one stage, what this rank has.
 struct stage_copy {
@@ -40,6 +45,7 @@ struct stage_copy {
   named_tensors weights;                               ///< plain, as all that follows, unless as_stored
   named_tensors optimizer_state;                       ///< as "NAME.momentum"
   std::map<int, named_tensors> states;                 ///< BatchNorm statistics by replica here
+  named_tensors carried;                               ///< what minibatches hand on, as carried_columns::copy names it
   named_tensors first_gradients;
 
   /// Adds what another owner of the same stage has.

@@ -10,7 +10,7 @@ namespace penstock::actors {
 
 struct note {
   enum class subject : std::uint8_t {
-    drain,  ///< any rank to rank 0: end the stretch with what is admitted
+    drain,  ///< any rank to rank 0: end the stretch with what is admitted; 1: and the run
     pause,  ///< rank 0 to ranks with a source: admit nothing for now
     paused, ///< the answer: minibatches of the stretch that were admitted, in whole or in part
     resume, ///< rank 0 to all: the stretch has so many minibatches

@@ -31,7 +31,8 @@ private:
   // What the run has learnt of a stage.
   struct learnt {
     stage_weights weights;
-    std::vector<std::vector<tensor>> states; // by replica
+    std::vector<std::vector<tensor>> states;  // by replica
+    std::unique_ptr<carried_columns> carried; // of all columns: whose they are is not its concern
   };
   struct stage_memory {
     std::deque<weights_ptr> versions;           // consecutive; the newest is the stage's own
@@ -72,6 +73,7 @@ oracle_executor::oracle_executor(run_services& services)
     own.weights = std::exchange(s.owned, {});
     for (auto& r : s.replicas)
       own.states.push_back(std::exchange(r.states, {}));
+    own.carried = std::make_unique<carried_columns>(s.layers->carried(), std::exchange(s.replicas.front().carried, {}));
   }
 }
 
@@ -109,11 +111,13 @@ std::int64_t oracle_executor::train(stretch_ptr run) {
     m.versions.push_back(of(s).weights.newest);
     m.gradients.assign(s.replicas.size(), std::vector<tensor>(s.layers->parameters().size()));
     memory_.push_back(std::move(m));
+    of(s).carried->begin(*run_, columns_of(*run_, s.index, -1));
   }
   services_.steps.begin_stretch(run_->first_minibatch, 0);
   std::int64_t tau = 0;
   for (; tau < run_->schedule.minibatches; ++tau) {
-    if (services_.control.wants_drain()) break;
+    const bool may_drain = (run_->first_minibatch + tau) % run_->column_blocks == 0;
+    if (services_.control.stop || (services_.control.wants_drain() && may_drain)) break;
     for (std::int32_t m = 0; m < run_->schedule.microbatches; ++m)
       run_microbatch(tau, m);
     update(tau);
@@ -147,8 +151,8 @@ void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
     auto& replica = s.replicas[static_cast<std::size_t>(r)];
     feed(s, loaded, flowing);
     run_and_settle(*replica.work, [&](backend& ops, outcome& tells) {
-      flowing = compute_forward(ops, parts, s, replica, of(s).states[static_cast<std::size_t>(r)], std::move(flowing),
-                                records[i], metrics[i], tells);
+      flowing = compute_forward(ops, parts, s, replica, of(s).states[static_cast<std::size_t>(r)], *of(s).carried,
+                                std::move(flowing), records[i], metrics[i], tells);
     });
     require_finite_loss(s, records[i], metrics[i]);
   }
@@ -202,7 +206,7 @@ void oracle_executor::apply(int stage, std::int64_t group, std::int64_t contribu
     versions.pop_front(); // so that an update may happen in place
   std::vector<uses_across> nothing_left;
   s.update_stream().run([&](backend& ops) { add_uses(ops, *s.layers, sum, nothing_left); });
-  auto order = order_update(services_.options, run_->schedule, stage, group, run_->first_minibatch, contributions);
+  auto order = order_update(services_.options, *run_, stage, group, contributions);
   if (services_.options.clip_stage_norm > 0) {
     std::vector<double> squares;
     run_and_settle(s.update_stream(),
@@ -296,6 +300,9 @@ std::optional<loss_metrics> oracle_executor::evaluate(const dataset& data, std::
                                                       const std::vector<std::vector<tensor>>& states) {
   microbatch_loader loader(services_.inputs.net, data, evaluation_batches(services_.options, batch), 1);
   loss_metrics total;
+  std::vector<carried_columns> carried;
+  for (const auto& s : services_.built.stages)
+    carried.emplace_back(s.layers->carried());
   for (std::int64_t b = 0; b < loader.minibatches().per_epoch(); ++b) {
     if (services_.control.stop) return std::nullopt;
     services_.observer.on_progress({"evaluating", total.samples, data.size()});
@@ -309,8 +316,8 @@ std::optional<loss_metrics> oracle_executor::evaluate(const dataset& data, std::
       run_and_settle(s.update_stream(), [&](backend& ops, outcome& tells) {
         auto stage_states = states[static_cast<std::size_t>(s.index)];
         flowing = compute_evaluation(ops, services_.built, s, loaded.info, std::move(flowing),
-                                     *weights_in_use(of(s).weights, *services_.built.rule), stage_states, part, results,
-                                     tells);
+                                     *weights_in_use(of(s).weights, *services_.built.rule), stage_states,
+                                     carried[static_cast<std::size_t>(s.index)], part, results, tells);
       });
       metrics.add_part(part);
     }
@@ -338,6 +345,7 @@ std::map<int, stage_copy> oracle_executor::copies(copy_of what, const std::strin
       copy = copy_learnt(ops, services_.built, s, of(s).weights, what, after, pool, tells);
       for (std::size_t r = 0; r < s.replicas.size(); ++r)
         copy.merge(copy_states(ops, s, static_cast<int>(r), of(s).states[r], what, after, pool, tells));
+      if (is_copied(what, copy_of::carried)) copy.carried = of(s).carried->copy(ops, pool, true);
     });
   return all;
 }

@@ -48,7 +48,8 @@ void plan_agenda::take_wishes(plan_wishes& wishes, std::int64_t done, std::int64
   const bool is_first = ranks == nullptr || ranks->rank() == 0;
   if (is_first)
     for (auto& wish : wishes.take()) {
-      const auto step = wish.step().value_or(done);
+      auto step = wish.step().value_or(done);
+      move_up(step);
       auto all = changes_;
       all.insert(all.end(), fresh.begin(), fresh.end());
       if (const auto refusal = refusal_of(step, done, total, all); !refusal.empty()) {

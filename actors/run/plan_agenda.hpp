@@ -14,8 +14,12 @@ namespace penstock::actors {
 /// The same on every rank of a job; the wishes themselves are rank 0's.
 class plan_agenda {
 public:
-  /// `given` by ascending step.
-  explicit plan_agenda(std::vector<plan_change> given) : changes_(std::move(given)) {}
+  /// `given` by ascending step. All are moved up to the next multiple of so many minibatches (drain_plan::multiple).
+  explicit plan_agenda(std::vector<plan_change> given, int multiple = 1)
+      : changes_(std::move(given)), multiple_(multiple) {
+    for (auto& c : changes_)
+      move_up(c.step);
+  }
   ~plan_agenda();
   plan_agenda(const plan_agenda&) = delete;
   plan_agenda& operator=(const plan_agenda&) = delete;
@@ -29,6 +33,8 @@ public:
   /// Where the next one wants a drain; `otherwise` where that comes first.
   std::int64_t next_drain(std::int64_t otherwise) const;
   bool has_one_after(std::int64_t step) const { return !changes_.empty() && changes_.front().step == step; }
+  /// Whether one was moved up.
+  bool has_moved() const { return moved_; }
   const plan_change& first() const { return changes_.front(); }
   /// The first of them, off the agenda.
   plan_change take();
@@ -36,7 +42,14 @@ public:
   void answer(const std::string& refusal);
 
 private:
+  void move_up(std::int64_t& step) {
+    const auto over = step % multiple_;
+    moved_ = moved_ || over != 0;
+    if (over != 0) step += multiple_ - over;
+  }
   std::vector<plan_change> changes_;
+  std::int64_t multiple_;
+  bool moved_ = false;
   std::map<std::int64_t, plan_wish> wished_; // by step, on rank 0
   std::int64_t taken_ = -1;
   std::int64_t rounds_ = 0;

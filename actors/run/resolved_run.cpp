@@ -5,6 +5,7 @@
 #include "actors/layer_actor.hpp"
 #include "actors/policy/settle_plan.hpp"
 #include "actors/ranks/job.hpp"
+#include "actors/run/column_needs.hpp"
 #include "actors/run/sample_needs.hpp"
 #include "actors/source/data_binding.hpp"
 #include "kernels/check.hpp"
@@ -134,9 +135,12 @@ resolved_run resolve_run(const planner::plan_ptr& given, const run_options& opti
   if (o.eval_batch == 0) o.eval_batch = o.batch;
   o.rate_replicas = inputs.first_replicas > 0 ? inputs.first_replicas : plan.plan->stages.front().replicas;
   check_layer_actors(o, inputs, first_layers_of(*plan.plan, *inputs.net));
+  settle_columns(plan, inputs);
   require_whole_minibatch(o, inputs.train->size());
   const epoch_minibatches minibatches(inputs.train->size(), o.batch, o.last);
-  plan.drains.per_epoch = inputs.train->minibatches(training_batches(o))->per_epoch();
+  plan.data = inputs.train->minibatches(training_batches(o));
+  plan.drains.per_epoch = plan.data->per_epoch();
+  plan.drains.multiple = o.column_blocks;
   plan.drains.total = o.steps > 0 ? o.steps : o.epochs * plan.drains.per_epoch;
   plan.drains.eval_every = inputs.test != nullptr ? o.eval_every : 0;
   plan.drains.checkpoint_every = o.checkpoint.empty() ? 0 : o.checkpoint_every;
@@ -158,15 +162,21 @@ resolved_run resolve_change(const resolved_run& now, const planner::plan_ptr& to
   check_schedule_fits(plan);
   check_ties(plan, *inputs.net);
   check_layer_actors(plan.options, inputs, first_layers_of(*plan.plan, *inputs.net));
+  require_fitting_replicas(plan, *inputs.net);
   const epoch_minibatches minibatches(inputs.train->size(), plan.options.batch, plan.options.last);
   require_enough_samples(*inputs.net, minibatches, plan.options.batch, plan.drains.total, plan.plan->microbatches);
   return plan;
 }
 
-stretch_ptr plan_stretch(const resolved_run& plan, std::int64_t number, std::int64_t first, std::int64_t minibatches) {
+stretch_ptr plan_stretch(const resolved_run& plan, std::int64_t number, std::int64_t first, std::int64_t minibatches,
+                         std::shared_ptr<const named_tensors> carried) {
   auto run = std::make_shared<stretch>();
   run->number = number;
   run->first_minibatch = first;
+  run->data = plan.data;
+  run->columns = plan.columns;
+  run->column_blocks = plan.options.column_blocks;
+  run->carried = std::move(carried);
   run->schedule = plan.dealing;
   run->schedule.minibatches = minibatches;
   if (const auto fault = planner::check_schedule(run->schedule))

@@ -13,6 +13,8 @@ struct resolved_run {
   run_options options;       ///< with every default resolved
   int rank = 0;
   drain_plan drains;
+  minibatches_ptr data;     ///< of the training data
+  std::int64_t columns = 0; ///< batch columns where its minibatches continue each other
   std::string instruction_set;
   std::string compute_library;
 };
@@ -24,6 +26,8 @@ resolved_run resolve_run(const planner::plan_ptr& plan, const run_options& optio
 resolved_run resolve_change(const resolved_run& now, const planner::plan_ptr& to, const run_inputs& inputs);
 
 /// The schedule of a stretch, checked by the static checker.
-stretch_ptr plan_stretch(const resolved_run& plan, std::int64_t number, std::int64_t first, std::int64_t minibatches);
+/// `carried`: stretch::carried.
+stretch_ptr plan_stretch(const resolved_run& plan, std::int64_t number, std::int64_t first, std::int64_t minibatches,
+                         std::shared_ptr<const named_tensors> carried = {});
 
 } // namespace penstock::actors

@@ -72,7 +72,7 @@ void step_log::finish(std::int64_t minibatch, const loss_metrics& sum) {
   event.total_steps = total_steps_;
   event.loss = mean_loss(*net_, sum, phase::training);
   event.shown = shown_values(*net_, sum, phase::training);
-  event.learning_rate = learning_rate(lr_, minibatch);
+  event.learning_rate = learning_rate(lr_, minibatch) * static_cast<float>(rates_ ? rates_(minibatch) : 1);
   event.samples_per_s = recent_rate(now, sum.samples);
   const double passes = event.samples_per_s / static_cast<double>(std::max<std::int64_t>(1, sum.samples));
   for (std::size_t c = 1; c < net_->counts().size(); ++c)

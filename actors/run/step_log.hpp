@@ -4,6 +4,7 @@
 #include "actors/trainer.hpp"
 
 #include <chrono>
+#include <functional>
 #include <map>
 
 namespace penstock::actors {
@@ -18,6 +19,8 @@ public:
 
   /// Of the minibatches to come; none is pending.
   void set_microbatches(int microbatches) { microbatches_ = microbatches; }
+  /// Factors on the learning rate, by minibatch.
+  void set_rates(std::function<double(std::int64_t)> rates) { rates_ = std::move(rates); }
   /// Stages that each tell of a micro-batch, of the minibatches to come.
   void set_tellers(int tellers) { tellers_ = tellers; }
   /// The pipeline fills from here on; `in_flight` minibatches are not counted as steady.
@@ -56,6 +59,7 @@ private:
   lr_schedule_options lr_;
   int microbatches_;
   int tellers_ = 1;
+  std::function<double(std::int64_t)> rates_;
   std::int64_t per_epoch_;
   std::int64_t total_steps_;
   std::map<std::int64_t, pending> pending_;

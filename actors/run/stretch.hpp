@@ -1,6 +1,8 @@
 // From one drain to the next: what all parts of a run are told when it begins, and when it ends earlier.
 #pragma once
 
+#include "actors/dataset.hpp"
+#include "kernels/safetensors.hpp"
 #include "planner/schedule.hpp"
 
 #include <cstdint>
@@ -13,8 +15,24 @@ struct stretch {
   planner::schedule schedule;       ///< of its minibatches
   std::int64_t number = 0;          ///< drains before it
   std::int64_t first_minibatch = 0; ///< global id of tau 0
+  minibatches_ptr data{};           ///< facts of its minibatches; null: nothing to say
+  /// Where minibatches continue each other: batch columns, and the blocks that minibatches take in turn; else 0 and 1.
+  std::int64_t columns = 0;
+  int column_blocks = 1;
+  /// What was carried so far, of all columns, plain, by name: each replica begins with its part of it. Null: with what
+  /// it has.
+  std::shared_ptr<const named_tensors> carried{};
+
+  /// The factor on the learning rate that belongs to a minibatch.
+  double rate_of(std::int64_t minibatch) const { return data ? data->facts(minibatch).rate : 1; }
 };
 using stretch_ptr = std::shared_ptr<const stretch>;
+
+/// The least number of minibatches of the stretch, from that one on, after which each column block has had its turn.
+inline std::int64_t whole_rounds(const stretch& run, std::int64_t minibatches) {
+  const auto over = (run.first_minibatch + minibatches) % run.column_blocks;
+  return over == 0 ? minibatches : minibatches + run.column_blocks - over;
+}
 
 /// Coordinator to all parts: a stretch of training begins.
 struct begin_training_msg {

@@ -76,6 +76,7 @@ void wirer::spawn_ends() {
                                 .readers = input_readers(parts_),
                                 .replicas = static_cast<int>(first.replicas.size()),
                                 .local = first.local,
+                                .evaluating = parts_.net->carries() ? 1 : static_cast<int>(first.replicas.size()),
                                 .ahead = 2 * loaders});
     name(all_.source, "the source");
     admit({address::part::source, 0, 0}, all_.source);
@@ -111,7 +112,7 @@ void wirer::spawn_worker_here(const planner::worker& w) {
   for (const auto& s : place.stages) {
     const auto i = static_cast<std::size_t>(s.stage);
     auto& own = parts_.stages[i].replicas[static_cast<std::size_t>(w.replica)];
-    hosted.push_back({std::exchange(own.states, {}), buckets_[i]});
+    hosted.push_back({std::exchange(own.states, {}), std::exchange(own.carried, {}), buckets_[i]});
   }
   const auto stages = place.stages;
   auto what = penstock::actors::name_of(place);
@@ -182,8 +183,10 @@ neighbour_side wirer::side_of(int stage) const {
   for (const auto& s : all_.stages[static_cast<std::size_t>(stage)])
     side.replicas.push_back(s);
   const auto replicas = static_cast<std::int64_t>(side.replicas.size());
-  side.deal = [dealing = dealing_, stage, replicas](const message_key& k) {
-    if (k.mode == phase::evaluation) return static_cast<int>(k.since_drain % replicas);
+  // Batches of an evaluation that continue each other go one way.
+  const auto evaluating = parts_.net->carries() ? 1 : replicas;
+  side.deal = [dealing = dealing_, stage, evaluating](const message_key& k) {
+    if (k.mode == phase::evaluation) return static_cast<int>(k.since_drain % evaluating);
     return planner::replica_of(dealing, stage, k.since_drain, k.microbatch);
   };
   return side;

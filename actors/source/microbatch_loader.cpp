@@ -8,7 +8,8 @@ namespace penstock::actors {
 microbatch_loader::microbatch_loader(std::shared_ptr<const model> net, const dataset& data, const batching& how,
                                      int microbatches)
     : net_(std::move(net)), inputs_(data.inputs()), extents_(data.extents()), binding_(bind_data(*net_, data)),
-      minibatches_(data.minibatches(how)), microbatches_(microbatches) {}
+      minibatches_(data.minibatches(how)), microbatches_(microbatches),
+      column_blocks_(data.columns(how) > 0 ? how.column_blocks : 0) {}
 
 loaded_microbatch microbatch_loader::load(std::int64_t minibatch, std::int32_t microbatch) {
   const auto facts = minibatches_->facts(minibatch);
@@ -17,6 +18,10 @@ loaded_microbatch microbatch_loader::load(std::int64_t minibatch, std::int32_t m
     first += planner::microbatch_samples(facts.samples, microbatches_, m);
   const auto samples = planner::microbatch_samples(facts.samples, microbatches_, microbatch);
   loaded_microbatch result{.info = binding_.info(*net_, facts, samples)};
+  if (column_blocks_ > 0) {
+    result.info.column = facts.column + first;
+    result.info.time_block = minibatch % minibatches_->per_epoch() / column_blocks_;
+  }
   result.inputs.resize(net_->inputs().size());
   if (samples == 0) return result;
   std::vector<tensor> filled;

@@ -27,6 +27,7 @@ private:
   data_binding binding_;
   minibatches_ptr minibatches_;
   int microbatches_;
+  int column_blocks_; // 0: minibatches are independent of each other
   memory_pool pool_;
 };
 

@@ -18,7 +18,8 @@ message_key source_core::key_at(std::int64_t index) const {
 // Stage 0 is dealt by the same running number (DESIGN section 2 rule 3).
 bool source_core::is_ours(std::int64_t index) const {
   if (static_cast<int>(place_.local.size()) == place_.replicas) return true;
-  const auto replica = static_cast<int>(index % place_.replicas);
+  const bool is_evaluation = base_.mode == phase::evaluation && place_.evaluating > 0;
+  const auto replica = static_cast<int>(index % (is_evaluation ? place_.evaluating : place_.replicas));
   return std::find(place_.local.begin(), place_.local.end(), replica) != place_.local.end();
 }
 

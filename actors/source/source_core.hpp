@@ -31,6 +31,7 @@ struct source_place {
   std::vector<input_reader> readers; ///< stage 0 first
   int replicas = 1;                  ///< of stage 0, in all
   std::vector<int> local;            ///< of them, on this rank
+  int evaluating = 0;                ///< of them, those that evaluations are dealt to; 0: all
   std::int64_t ahead = 4;            ///< micro-batches asked for before they can be admitted
 };
 

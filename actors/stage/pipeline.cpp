@@ -148,6 +148,7 @@ std::unique_ptr<pipeline> build_pipeline(const planner::execution_plan& plan, co
   p->net = as_trained(net, options);
   p->rule = make_optimizer(options.optimizer);
   p->require_finite = options.stop_on_nonfinite;
+  p->columns = p->net->carries() ? options.batch * options.column_blocks : 0;
   p->chunks = plan.chunks;
   p->threads = plan.threads;
   core_dealer dealer(options, p->threads, workers_on(p->where, rank, p->chunks));

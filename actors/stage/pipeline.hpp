@@ -24,8 +24,10 @@ struct replica_unit {
   std::unique_ptr<stream> work;   ///< stages of one worker take turns
   std::shared_ptr<work_line> line = std::make_shared<work_line>(); ///< of what actors post to it
   std::vector<tensor> states; ///< BatchNorm statistics by segment::states(), for their owner
-  compute_times times;        ///< written when work of the stream is complete
-  outcome unread; ///< of updates, told with the next forward or what reads their weights; used by the stream alone
+  /// What minibatches handed on so far, by segment::carried(), of all columns: in a run that goes on, for its owner.
+  std::vector<tensor> carried;
+  compute_times times; ///< written when work of the stream is complete
+  outcome unread;      ///< of updates, told with the next forward or what reads their weights; used by the stream alone
   std::int64_t unread_version = 0;                       ///< the newest of them
   std::function<void(const layer_observation&)> observe; ///< for profiles; else empty
 };
@@ -57,6 +59,7 @@ struct pipeline {
   int chunks = 1; ///< stages that each worker hosts
   int threads = 1;
   bool require_finite = true; ///< of what layers return
+  std::int64_t columns = 0;   ///< batch columns of a model that hands on a state, else 0
   placement where;
   int rank = 0;
 

@@ -90,6 +90,8 @@ void recompute(backend& ops, const pipeline& p, const stage_unit& s, const repli
                microbatch_record& record, outcome& tells) {
   auto call = training_call(p, record.id, r, tells);
   call.update_state = false; // it was, by the forward
+  const auto carried = std::move(record.carried);
+  call.carried = carried;
   s.layers->forward(ops, call, std::move(record.inputs), record.weights->tensors, states, &record.activations);
 }
 
@@ -114,8 +116,8 @@ void expect_metrics(const pipeline& p, const stage_unit& s, const microbatch_inf
 } // namespace
 
 std::vector<tensor> compute_forward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
-                                    std::span<tensor> states, std::vector<tensor> inputs, microbatch_record& record,
-                                    loss_metrics& metrics, outcome& tells) {
+                                    std::span<tensor> states, carried_columns& carried, std::vector<tensor> inputs,
+                                    microbatch_record& record, loss_metrics& metrics, outcome& tells) {
   const auto& info = record.id.info;
   if (info.samples == 0) {
     metrics.counts = info.counts;
@@ -126,9 +128,15 @@ std::vector<tensor> compute_forward(backend& ops, const pipeline& p, const stage
   take_in_states(ops, states);
   if (s.after_layer_actor) look_through_messages(ops, p, s, "the activation", s.layers->inputs(), inputs, tells);
   if (s.recomputes) record.inputs = inputs; // a second handle: no layer may write into them
-  auto outputs =
-      s.layers->forward(ops, training_call(p, record.id, r, tells), std::move(inputs), record.weights->tensors, states,
-                        s.recomputes ? nullptr : &record.activations, &record.losses);
+  auto taken = carried.take(ops, info);
+  std::vector<tensor> handed_on;
+  auto call = training_call(p, record.id, r, tells);
+  call.carried = taken;
+  call.carried_out = carried.is_needed() ? &handed_on : nullptr;
+  auto outputs = s.layers->forward(ops, call, std::move(inputs), record.weights->tensors, states,
+                                   s.recomputes ? nullptr : &record.activations, &record.losses);
+  carried.put(info, std::move(handed_on));
+  if (s.recomputes) record.carried = std::move(taken);
   expect_metrics(p, s, info, record.losses, metrics, tells);
   for (auto& loss : record.losses)
     loss.sums = {};
@@ -197,16 +205,23 @@ void compute_backward_weight(backend& ops, const pipeline& p, const stage_unit& 
 
 std::vector<tensor> compute_evaluation(backend& ops, const pipeline& p, const stage_unit& s,
                                        const microbatch_info& info, std::vector<tensor> inputs,
-                                       const weight_set& weights, std::span<tensor> states, loss_metrics& metrics,
-                                       std::vector<tensor>& results, outcome& tells) {
+                                       const weight_set& weights, std::span<tensor> states, carried_columns& carried,
+                                       loss_metrics& metrics, std::vector<tensor>& results, outcome& tells) {
   take_in_arguments(ops, *s.layers, inputs);
   take_in_states(ops, states);
   if (s.after_layer_actor) look_through_messages(ops, p, s, "the activation", s.layers->inputs(), inputs, tells);
   segment_losses losses;
-  auto outputs = s.layers->forward(
-      ops,
-      {.mode = phase::evaluation, .info = info, .update_state = false, .tells = p.require_finite ? &tells : nullptr},
-      std::move(inputs), weights.tensors, states, nullptr, &losses);
+  const auto taken = carried.take(ops, info);
+  std::vector<tensor> handed_on;
+  auto outputs = s.layers->forward(ops,
+                                   {.mode = phase::evaluation,
+                                    .info = info,
+                                    .update_state = false,
+                                    .carried = taken,
+                                    .carried_out = carried.is_needed() ? &handed_on : nullptr,
+                                    .tells = p.require_finite ? &tells : nullptr},
+                                   std::move(inputs), weights.tensors, states, nullptr, &losses);
+  carried.put(info, std::move(handed_on));
   expect_metrics(p, s, info, losses, metrics, tells);
   if (!s.is_last) return outputs;
   results.resize(outputs.size());
@@ -341,8 +356,8 @@ void compute_work(backend& ops, const pipeline& p, const stage_unit& s, replica_
                   const layer_listener& layer_done) {
   switch (job.what) {
   case stage_work::kind::forward:
-    job.outputs =
-        compute_forward(ops, p, s, r, *job.states, std::move(job.inputs), *job.record, job.metrics, job.tells);
+    job.outputs = compute_forward(ops, p, s, r, *job.states, *job.carried, std::move(job.inputs), *job.record,
+                                  job.metrics, job.tells);
     if (job.lets_go_of_weights) job.record->weights.reset();
     return;
   case stage_work::kind::backward:
@@ -356,8 +371,8 @@ void compute_work(backend& ops, const pipeline& p, const stage_unit& s, replica_
   case stage_work::kind::backward_weight:
     return compute_backward_weight(ops, p, s, r, *job.weights, *job.record, *job.gradients, job.tells, layer_done);
   case stage_work::kind::evaluate:
-    job.outputs = compute_evaluation(ops, p, s, job.info, std::move(job.inputs), *job.weights, *job.states, job.metrics,
-                                     job.results, job.tells);
+    job.outputs = compute_evaluation(ops, p, s, job.info, std::move(job.inputs), *job.weights, *job.states,
+                                     *job.carried, job.metrics, job.results, job.tells);
     return;
   }
 }

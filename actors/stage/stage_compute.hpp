@@ -14,11 +14,12 @@ using layer_listener = std::shared_ptr<const std::function<void(int layer)>>;
 // none, how long it took. What it refers to must be there until it is settled.
 
 /// Training forward: fills `record` but for its weights, which the caller captured. `inputs`: the arguments of
-/// segment::forward. What the stage's losses sum goes to `metrics`. Returns outputs in the order of segment::outputs();
-/// "none" for an empty micro-batch.
+/// segment::forward. What the stage's losses sum goes to `metrics`. What the minibatch before left is taken from
+/// `carried`, and what this one leaves is put there. Returns outputs in the order of segment::outputs(); "none" for an
+/// empty micro-batch.
 std::vector<tensor> compute_forward(backend& ops, const pipeline& p, const stage_unit& s, replica_unit& r,
-                                    std::span<tensor> states, std::vector<tensor> inputs, microbatch_record& record,
-                                    loss_metrics& metrics, outcome& tells);
+                                    std::span<tensor> states, carried_columns& carried, std::vector<tensor> inputs,
+                                    microbatch_record& record, loss_metrics& metrics, outcome& tells);
 
 /// Backward with the weights given (the captured ones, but under pipedream-naive). Weight gradients are added into
 /// `gradients`. Returns input gradients in the order of segment::inputs(). Where the stage recomputes, its forward runs
@@ -38,12 +39,12 @@ void compute_backward_weight(backend& ops, const pipeline& p, const stage_unit& 
                              const weight_set& weights, microbatch_record& record, std::span<tensor> gradients,
                              outcome& tells, const layer_listener& layer_done = {});
 
-/// Evaluation forward: given states, nothing kept. The last stage's outputs, the model's results, go to `results` in
-/// the host's memory.
+/// Evaluation forward: given states, nothing kept; `carried` is the evaluation's. The last stage's outputs, the model's
+/// results, go to `results` in the host's memory.
 std::vector<tensor> compute_evaluation(backend& ops, const pipeline& p, const stage_unit& s,
                                        const microbatch_info& info, std::vector<tensor> inputs,
-                                       const weight_set& weights, std::span<tensor> states, loss_metrics& metrics,
-                                       std::vector<tensor>& results, outcome& tells);
+                                       const weight_set& weights, std::span<tensor> states, carried_columns& carried,
+                                       loss_metrics& metrics, std::vector<tensor>& results, outcome& tells);
 
 /// Adds the replicas' gradients into the first that has any, in replica order.
 std::vector<tensor> sum_gradients(backend& ops, std::vector<std::vector<tensor>> replicas);

@@ -14,6 +14,7 @@ void stage_copy::merge(stage_copy other) {
   weights.merge(other.weights);
   optimizer_state.merge(other.optimizer_state);
   states.merge(other.states);
+  carried.merge(other.carried);
   first_gradients.merge(other.first_gradients);
 }
 
@@ -73,7 +74,7 @@ stage_copy copy_learnt(backend& ops, const pipeline& p, const stage_unit& s, con
 stage_copy copy_states(backend& ops, const stage_unit& s, int replica, std::span<const tensor> states, copy_of what,
                        const std::string& after, memory_pool& pool, outcome& tells) {
   stage_copy copy;
-  const bool is_wanted = what == copy_of::everything || what == copy_of::as_stored || what == copy_of::statistics;
+  const bool is_wanted = is_copied(what, copy_of::statistics);
   if (!is_wanted && what != copy_of::nothing) return copy;
   for (std::size_t i = 0; i < s.layers->states().size(); ++i) {
     const auto& state = s.layers->states()[i];

@@ -10,9 +10,11 @@
 
 namespace penstock::actors {
 
-stage_core::stage_core(stage_place place, const planner::worker_cursor& cursor, std::vector<tensor> states)
+stage_core::stage_core(stage_place place, const planner::worker_cursor& cursor, std::vector<tensor> states,
+                       std::vector<tensor> carried)
     : place_(std::move(place)), who_(name_of(place_)), cursor_(cursor),
-      states_(std::make_shared<std::vector<tensor>>(std::move(states))) {}
+      states_(std::make_shared<std::vector<tensor>>(std::move(states))),
+      carried_(std::make_shared<carried_columns>(place_.layers->carried(), std::move(carried))) {}
 
 // -- what comes in -------------------------------------------------------------
 
@@ -66,6 +68,8 @@ void stage_core::restart(std::int64_t stretch, phase mode) {
   has_begun_ = true;
   run_.reset();
   evaluation_states_.reset();
+  evaluation_carried_.reset();
+  next_evaluated_ = 0;
   versions_.clear();
   gradients_.clear();
   in_backward_.clear();
@@ -75,12 +79,14 @@ void stage_core::restart(std::int64_t stretch, phase mode) {
 void stage_core::begin_training(const stretch_ptr& run) {
   restart(run->number, phase::training);
   run_ = run;
+  carried_->begin(*run_, columns_of(*run_, place_.stage, place_.replica));
   adopt_early();
 }
 
 void stage_core::begin_evaluation(std::int64_t stretch, std::vector<tensor> states) {
   restart(stretch, phase::evaluation);
   evaluation_states_ = std::make_shared<std::vector<tensor>>(std::move(states));
+  evaluation_carried_ = std::make_shared<carried_columns>(place_.layers->carried());
   adopt_early();
 }
 
@@ -137,6 +143,7 @@ std::shared_ptr<stage_work> stage_core::begin_forward(const planner::action& a) 
   job->key = key_of(a);
   take_arguments({a.minibatch, a.microbatch}, *job);
   job->states = states_;
+  job->carried = carried_;
   job->record = std::make_shared<microbatch_record>();
   job->record->id = {place_.seed, job->key.minibatch, a.microbatch, job->info};
   job->record->weights = versions_.at(a.version);
@@ -215,9 +222,12 @@ give_gradients stage_core::contribute(std::int64_t group) {
 std::shared_ptr<stage_work> stage_core::next_evaluation() {
   const auto weights = versions_.find(0);
   if (weights == versions_.end()) return nullptr;
-  const auto ready =
-      activations_.find_if([&](const key& k) { return has_input({.minibatch = k.first, .microbatch = k.second}); });
+  const bool in_order = evaluation_carried_->is_needed();
+  const auto ready = activations_.find_if([&](const key& k) {
+    return has_input({.minibatch = k.first, .microbatch = k.second}) && (!in_order || k.first == next_evaluated_);
+  });
   if (!ready) return nullptr;
+  next_evaluated_ = ready->first + 1;
   auto job = std::make_shared<stage_work>();
   job->what = stage_work::kind::evaluate;
   job->key = {.plan_epoch = place_.plan_epoch,
@@ -229,6 +239,7 @@ std::shared_ptr<stage_work> stage_core::next_evaluation() {
               .mode = phase::evaluation};
   take_arguments(*ready, *job);
   job->states = evaluation_states_;
+  job->carried = evaluation_carried_;
   job->weights = weights->second;
   job->version = job->weights->version;
   return job;

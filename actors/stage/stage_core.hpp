@@ -18,7 +18,8 @@ void require_finite_loss(const stage_place& place, const stage_work& job);
 class stage_core {
 public:
   /// `cursor` is the worker's, and outlives it.
-  stage_core(stage_place place, const planner::worker_cursor& cursor, std::vector<tensor> states);
+  stage_core(stage_place place, const planner::worker_cursor& cursor, std::vector<tensor> states,
+             std::vector<tensor> carried = {});
 
   void put(activation_msg m);
   void put(gradient_msg m);
@@ -62,6 +63,7 @@ public:
   std::size_t gradients_held() const { return gradients_in_.size(); }
   /// For a copy, at a drain: the statistics are nobody else's to write.
   const std::vector<tensor>& states() const { return *states_; }
+  const std::shared_ptr<carried_columns>& carried() const { return carried_; }
   /// As the run counts it.
   std::int64_t absolute_version(std::int64_t since_drain) const { return first_version_ + since_drain; }
 
@@ -88,6 +90,7 @@ private:
   std::string who_;
   const planner::worker_cursor& cursor_;
   std::shared_ptr<std::vector<tensor>> states_;
+  std::shared_ptr<carried_columns> carried_;
   std::int64_t stretch_ = 0;
   bool has_begun_ = false;
   stretch_ptr run_; // while training
@@ -111,6 +114,8 @@ private:
   };
   std::map<std::int64_t, group_sum> gradients_; // by update of the stretch
   std::shared_ptr<std::vector<tensor>> evaluation_states_;
+  std::shared_ptr<carried_columns> evaluation_carried_;
+  std::int64_t next_evaluated_ = 0; // batches that continue each other keep their order
 };
 
 } // namespace penstock::actors

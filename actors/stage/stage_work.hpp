@@ -1,6 +1,7 @@
 // One piece of work of a stage replica: what goes onto its stream, and what comes back.
 #pragma once
 
+#include "actors/stage/carried_columns.hpp"
 #include "actors/stage/messages.hpp"
 #include "kernels/segment.hpp"
 
@@ -21,6 +22,7 @@ struct microbatch_record {
   segment_activations activations;
   segment_weight_work weight_work; ///< instead of them, between the two parts of a split backward
   std::vector<tensor> inputs;      ///< instead of activations where the stage recomputes
+  std::vector<tensor> carried;     ///< likewise: what the minibatch before left
   segment_losses losses;
 };
 
@@ -36,6 +38,7 @@ struct stage_work {
   weights_ptr weights;                         ///< to read: of a backward and of an evaluation
   bool lets_go_of_weights = false;             ///< the record need not keep them for the backward
   std::shared_ptr<std::vector<tensor>> states; ///< BatchNorm statistics
+  std::shared_ptr<carried_columns> carried;    ///< of a forward and of an evaluation
   gradients_ptr gradients;                     ///< a backward, or its weights' part, adds to it
   std::int64_t completes_group = -1;           ///< the update whose last gradients these are; its buckets may go
 
@@ -53,6 +56,7 @@ struct stage_work {
     record.reset();
     weights.reset();
     states.reset();
+    carried.reset();
     gradients.reset();
   }
 };

@@ -59,11 +59,13 @@ public:
     context_ = std::move(context);
     who_ = name_of(place);
     std::vector<std::vector<tensor>> states;
+    std::vector<std::vector<tensor>> carried;
     for (std::size_t i = 0; i < stages.size(); ++i) {
       states.push_back(std::move(stages[i].states));
+      carried.push_back(std::move(stages[i].carried));
       add_stage(place.stages[i], std::move(stages[i].buckets));
     }
-    core_.emplace(std::move(place), std::move(states));
+    core_.emplace(std::move(place), std::move(states), std::move(carried));
   }
 
   void connect(connect_stage_msg m) {
@@ -96,9 +98,11 @@ public:
     for (const auto& h : hosted_) {
       auto answer = std::make_shared<collected>(collected{{h.stage, {}, {}}, {}});
       h.own->work->post(
-          [answer, m, unit = h.unit, replica = core_->place().replica,
-           states = core_->stage(h.stage).states()](backend& ops) {
+          [answer, m, unit = h.unit, replica = core_->place().replica, states = core_->stage(h.stage).states(),
+           carried = core_->stage(h.stage).carried()](backend& ops) {
             answer->message.copy = copy_states(ops, *unit, replica, states, m.what, m.after, *m.pool, answer->tells);
+            if (is_copied(m.what, copy_of::carried))
+              answer->message.copy.carried = carried->copy(ops, *m.pool, replica == 0);
             answer->tells.fetch(ops);
           },
           [answer, reply_to = m.reply_to, context = context_, who = who_](std::exception_ptr failure) {

@@ -31,6 +31,7 @@ using worker_actor =
 /// What a worker starts with, of each stage that it hosts.
 struct hosted_stage {
   std::vector<tensor> states;                 ///< BatchNorm statistics, which it owns from here on
+  std::vector<tensor> carried;                ///< what minibatches handed on so far, of all columns; empty: nothing
   std::shared_ptr<const bucket_cuts> buckets; ///< of a stage whose replicas are on several ranks; else null
 };
 

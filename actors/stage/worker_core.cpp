@@ -8,12 +8,14 @@
 
 namespace penstock::actors {
 
-worker_core::worker_core(worker_place place, std::vector<std::vector<tensor>> states)
+worker_core::worker_core(worker_place place, std::vector<std::vector<tensor>> states,
+                         std::vector<std::vector<tensor>> carried)
     : place_(std::move(place)), who_(name_of(place_)) {
+  carried.resize(place_.stages.size());
   check(!place_.stages.empty() && states.size() == place_.stages.size(), "a worker has the states of its stages");
   stages_.reserve(place_.stages.size());
   for (std::size_t i = 0; i < states.size(); ++i)
-    stages_.emplace_back(place_.stages[i], cursor_, std::move(states[i]));
+    stages_.emplace_back(place_.stages[i], cursor_, std::move(states[i]), std::move(carried[i]));
 }
 
 std::size_t worker_core::index_of(int number) const {

@@ -15,8 +15,9 @@ struct begin_evaluation_msg {
 /// messages that do not belong to this run.
 class worker_core final : public planner::readiness {
 public:
-  /// `states`: BatchNorm statistics by the place's stages.
-  worker_core(worker_place place, std::vector<std::vector<tensor>> states);
+  /// By the place's stages: BatchNorm statistics, and what was carried so far (carried_columns); none: nothing.
+  worker_core(worker_place place, std::vector<std::vector<tensor>> states,
+              std::vector<std::vector<tensor>> carried = {});
   worker_core(const worker_core&) = delete; // its stages know where its cursor is
   worker_core& operator=(const worker_core&) = delete;
 
