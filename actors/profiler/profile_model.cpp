@@ -272,6 +272,8 @@ void describe(planner::profile& p, const pipeline& parts, const profile_options&
       producers.insert(net.value(id).producer);
     out.inputs.assign(producers.begin(), producers.end());
     out.forward_flops = layer.op->forward_flops(net.input_specs(l));
+    for (const auto& c : net.carried(l))
+      out.carried_bytes += static_cast<double>(element_count(c.dims) * static_cast<std::int64_t>(size_of(c.type)));
     out.fused_with_previous = stage.layers->is_absorbed(l);
     p.layers.push_back(std::move(out));
   }

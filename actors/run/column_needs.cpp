@@ -35,9 +35,11 @@ void require_agreement(const run_options& o, const run_inputs& in) {
   }
 }
 
-int least_common_multiple(const resolved_run& plan) {
+} // namespace
+
+int column_blocks_of(const planner::execution_plan& plan) {
   std::int64_t blocks = 1;
-  for (const auto& stage : plan.plan->stages) {
+  for (const auto& stage : plan.stages) {
     blocks = std::lcm(blocks, static_cast<std::int64_t>(stage.replicas));
     if (blocks > 1'000'000)
       throw usage_error(
@@ -48,20 +50,18 @@ int least_common_multiple(const resolved_run& plan) {
 }
 
 // Rank 0 alone has the checkpoint.
-int blocks_of(const resolved_run& plan, const run_inputs& in) {
-  if (in.column_blocks > 0) return in.column_blocks;
-  if (!plan.options.resume) return least_common_multiple(plan);
+int column_blocks_of(const planner::execution_plan& plan, const run_options& o, const job* ranks) {
+  if (!o.resume) return column_blocks_of(plan);
   std::string text;
-  if (plan.rank == 0) text = std::to_string(column_blocks_of_checkpoint(plan.options.checkpoint));
-  if (in.ranks != nullptr) text = in.ranks->control.broadcast("blocks of batch columns", text, in.ranks->patience);
+  if (ranks == nullptr || ranks->rank() == 0) text = std::to_string(column_blocks_of_checkpoint(o.checkpoint));
+  if (ranks != nullptr) text = ranks->control.broadcast("blocks of batch columns", text, ranks->patience);
   return std::stoi(text);
 }
 
-} // namespace
-
 void settle_columns(resolved_run& plan, const run_inputs& in) {
   auto& o = plan.options;
-  if (in.net->carries()) o.column_blocks = blocks_of(plan, in);
+  if (in.net->carries())
+    o.column_blocks = in.column_blocks > 0 ? in.column_blocks : column_blocks_of(*plan.plan, o, in.ranks);
   require_agreement(o, in);
   if (!in.net->carries()) return;
   plan.columns = o.batch * o.column_blocks;
@@ -82,7 +82,7 @@ void require_fitting_replicas(const resolved_run& plan, const model& net) {
       throw usage_error(where + "the run has its " + std::to_string(plan.columns) + " batch columns in " +
                         std::to_string(parts) + (parts == 1 ? " block" : " blocks") + why +
                         "; wanted replica counts that divide " + std::to_string(parts));
-    const std::int64_t round = least_common_multiple(plan);
+    const std::int64_t round = column_blocks_of(*plan.plan);
     throw usage_error(where + "a minibatch has " + std::to_string(parts) +
                       (parts == 1 ? " micro-batch" : " micro-batches") + why + "; wanted --microbatches " +
                       std::to_string((parts + round - 1) / round * round));

@@ -7,6 +7,13 @@
 
 namespace penstock::actors {
 
+/// The least common multiple of a settled plan's replica counts: what batching::column_blocks is for a run that begins
+/// with it. Throws usage_error where it is beyond all reason.
+int column_blocks_of(const planner::execution_plan& plan);
+
+/// The same of a run: what the checkpoint has that it resumes. Ranks that have a job do this together.
+int column_blocks_of(const planner::execution_plan& plan, const run_options& options, const job* ranks);
+
 /// Settles the run's columns and the blocks that minibatches take in turn: what was given, what a resumed checkpoint
 /// has, else the least common multiple of the plan's replica counts. Throws usage_error, one line, for a model that
 /// hands on a state and data whose minibatches are independent of each other, or the other way round, and as below.

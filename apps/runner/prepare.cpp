@@ -2,6 +2,7 @@
 #include "apps/runner/prepare.hpp"
 
 #include "actors/checkpoint/digest.hpp"
+#include "actors/run/column_needs.hpp"
 #include "actors/run/sample_needs.hpp"
 #include "apps/runner/app_job.hpp"
 #include "apps/runner/apply_plan.hpp"
@@ -251,7 +252,7 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
                       .warn = [model = o.model](const std::string& line) { complain(model, line); }});
   });
   if (const auto note = quota_note(); !note.empty()) run.notes.push_back(note);
-  const auto minibatches = minibatches_of(o.run, *run.data.train, *net);
+  auto minibatches = minibatches_of(o.run, *run.data.train, *net);
   auto wishes = o;
   const bool reaches_tail = o.run.steps == 0 || o.run.steps >= minibatches->per_epoch();
   const auto least = minibatches->least_samples();
@@ -259,6 +260,11 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   if (o.plan.source == "auto")
     wishes.plan.shapes = actors::shape_shares(*net, *run.data.train, actors::training_batches(o.run));
   settle_pipeline(wishes, description, job, say, net, run);
+  if (net->carries()) { // how long an epoch is depends on the replicas
+    run.inputs.column_blocks = actors::column_blocks_of(*run.plan, o.run, job != nullptr ? &job->ranks() : nullptr);
+    run.options.column_blocks = run.inputs.column_blocks;
+    minibatches = minibatches_of(run.options, *run.data.train, *net);
+  }
   run.inputs.model_options = std::move(description);
   if (job != nullptr) run.inputs.ranks = &job->ranks();
   run.inputs.net = std::move(net);

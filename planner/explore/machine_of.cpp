@@ -139,6 +139,19 @@ machine_stage costs_of(const std::vector<const stage_costs*>& loads, const stage
   return costs;
 }
 
+/// On one replica: there are as many blocks of a minibatch's columns as the least common multiple of the replica
+/// counts.
+double carried_bytes(const plan& p, std::size_t stage, const std::vector<int>& layers, const profile& of) {
+  double per_column = 0;
+  for (const auto i : layers)
+    per_column += of.layers[static_cast<std::size_t>(i)].carried_bytes;
+  double blocks = 1;
+  if (per_column > 0)
+    for (std::int64_t round = 1; const auto& s : p.stages)
+      blocks = static_cast<double>(round = std::lcm(round, std::int64_t{s.replicas}));
+  return per_column * static_cast<double>(p.batch) * blocks / p.stages[stage].replicas;
+}
+
 std::vector<machine_link> links_of(const cluster& c) {
   std::vector<machine_link> links;
   for (const auto& level : c.levels)
@@ -200,6 +213,7 @@ machine machine_of(const plan& given, const profile& p, const cluster& c) {
          .accumulates = done.microbatches > done.stages[s].replicas,
          .optimizer_copies = done.optimizer_copies}));
     m.stages.back().devices = devices;
+    m.stages.back().state_bytes = carried_bytes(done, s, layers[s], p);
     if (devices.size() > 1) m.stages.back().all_reduce_bytes = m.stages.back().weight_bytes;
   }
   return m;

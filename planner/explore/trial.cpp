@@ -113,6 +113,21 @@ bool trains_on(const profile& p, std::int64_t batch, std::int64_t last_batch, st
          (last_batch <= 0 || smallest_microbatch(last_batch, m) >= p.least_samples);
 }
 
+namespace {
+
+// What the runtime would refuse: the columns of a minibatch are dealt to other replicas each time.
+std::string refusal_of_columns(const profile& p, const plan& made) {
+  if (!hands_on(p) || made.schedule == fbp_schedule) return "";
+  if (find_preset(made.schedule).unit == update_unit::replica_group) return "";
+  for (const auto& stage : made.stages)
+    if (made.microbatches % stage.replicas != 0)
+      return std::to_string(stage.replicas) + " replicas do not divide M = " + std::to_string(made.microbatches) +
+             ": what " + p.model + " hands from one minibatch to the next would not stay with one of them";
+  return "";
+}
+
+} // namespace
+
 trial try_plan(const exploration& e, plan made, const std::string& origin) {
   trial t;
   t.origin = origin;
@@ -128,6 +143,8 @@ trial try_plan(const exploration& e, plan made, const std::string& origin) {
                 e.model.model + " can be trained";
     return t;
   }
+  t.refused = refusal_of_columns(e.model, t.made);
+  if (!t.refused.empty()) return t;
   try {
     t.made = predict(t.made, e.model, e.machines);
   } catch (const std::invalid_argument& fault) {

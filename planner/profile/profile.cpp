@@ -86,6 +86,7 @@ void check_layers(const profile& p) {
                " twice, wanted each producer once");
     }
     check_number(l.weight_bytes, most_bytes, what + ": weight_bytes");
+    check_number(l.carried_bytes, most_bytes, what + ": carried_bytes");
     check_number(l.forward_flops, most_flops, what + ": forward_flops");
     if (i == 0 && l.fused_with_previous) refuse(what + " is fused with the layer before, and there is none");
   }
@@ -170,6 +171,10 @@ double usual_delayed_bytes(const profile& p, const measurement& m, std::size_t l
   for (const auto input : p.layers[layer].inputs)
     if (input >= 0) bytes += m.layers[static_cast<std::size_t>(input)].output_bytes; // the model's input is nobody's
   return bytes;
+}
+
+bool hands_on(const profile& p) {
+  return std::any_of(p.layers.begin(), p.layers.end(), [](const profile_layer& l) { return l.carried_bytes > 0; });
 }
 
 void check_profile(const profile& p) {

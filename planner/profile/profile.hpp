@@ -29,10 +29,12 @@ struct layer_cost {
 };
 
 struct profile_layer {
-  std::string name;                 ///< global, unique
-  std::string kind;                 ///< "conv2d"
-  std::vector<int> inputs;          ///< producers: indices of earlier layers, each once; -1: the model's input
-  double weight_bytes = 0;          ///< one version, as stored
+  std::string name;        ///< global, unique
+  std::string kind;        ///< "conv2d"
+  std::vector<int> inputs; ///< producers: indices of earlier layers, each once; -1: the model's input
+  double weight_bytes = 0; ///< one version, as stored
+  double carried_bytes =
+      0; ///< per sample: what a minibatch hands to the next one, by batch column; 0: it hands on nothing
   double forward_flops = 0;         ///< per sample (a multiply-add counts 2); 0: not known
   bool fused_with_previous = false; ///< computed within the layer before: no cut between them
 };
@@ -68,6 +70,9 @@ double usual_delayed_bytes(const profile& p, const measurement& m, std::size_t l
 /// not an earlier layer (so cycles too), a number that is negative, not finite or absurd (a time above 1e6 s, a size
 /// above 1e15 bytes), lists of other lengths, a measurement twice.
 void check_profile(const profile& p);
+
+/// Whether minibatches hand something on, so that a batch column has to keep to one replica of every stage.
+bool hands_on(const profile& p);
 
 /// Readers throw std::invalid_argument, one line that begins with `source` (the file's name) and says where: the key's
 /// path or the line. What they return passes check_profile().

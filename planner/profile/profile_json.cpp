@@ -44,7 +44,7 @@ std::vector<std::string> names_of(const layer_index& index) {
 }
 
 profile_layer read_layer(const json_value& in, const layer_index& above) {
-  in.allow({"name", "kind", "inputs", "weight_bytes", "forward_flops", "fused_with_previous"});
+  in.allow({"name", "kind", "inputs", "weight_bytes", "carried_bytes", "forward_flops", "fused_with_previous"});
   profile_layer l;
   l.name = in.at("name").text();
   l.kind = text_or_empty(in, "kind");
@@ -56,6 +56,7 @@ profile_layer read_layer(const json_value& in, const layer_index& above) {
     l.inputs.push_back(found->second);
   }
   l.weight_bytes = in.at("weight_bytes").number();
+  l.carried_bytes = number_or_zero(in, "carried_bytes");
   l.forward_flops = number_or_zero(in, "forward_flops");
   const auto fused = in.find("fused_with_previous");
   l.fused_with_previous = fused && fused->flag();
@@ -181,6 +182,7 @@ std::string layer_line(const profile& p, const profile_layer& l) {
     line += (i > 0 ? ", " : "") +
             text_of(l.inputs[i] < 0 ? std::string(input_name) : p.layers[static_cast<std::size_t>(l.inputs[i])].name);
   line += "], \"weight_bytes\": " + number_text(l.weight_bytes);
+  if (l.carried_bytes > 0) line += ", \"carried_bytes\": " + number_text(l.carried_bytes);
   if (l.forward_flops > 0) line += ", \"forward_flops\": " + number_text(l.forward_flops);
   if (l.fused_with_previous) line += ", \"fused_with_previous\": true";
   return line + "}";

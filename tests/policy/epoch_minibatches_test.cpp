@@ -113,5 +113,16 @@ TEST(DrainPlan, GoesOnFromAnyPlaceOfAResumedRun) {
   EXPECT_EQ(plan.next(20), 20);
 }
 
+TEST(DrainPlan, MovesEveryPointButTheEndUpToAMultiple) {
+  const drain_plan plan{.total = 25, .per_epoch = 12, .eval_every = 1, .checkpoint_every = 5, .multiple = 4};
+  EXPECT_THAT(drains_of(plan), ElementsAre(8, 12, 16, 20, 24, 25)) << "for 5, 10 and the epoch, 15, 20, the epoch";
+  for (const std::int64_t done : {8, 12, 16, 20})
+    EXPECT_TRUE(plan.checkpoints_at(done)) << done;
+  EXPECT_FALSE(plan.checkpoints_at(4));
+  EXPECT_FALSE(plan.checkpoints_at(24));
+  EXPECT_EQ(plan.next(6), 8) << "stopped between a point and where it was moved to";
+  EXPECT_EQ(plan.next(8), 12);
+}
+
 } // namespace
 } // namespace penstock::actors

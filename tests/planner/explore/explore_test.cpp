@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -41,6 +42,32 @@ TEST(Explore, LayersThatShareATensorAreNotPartedWhereStagesUpdateApart) {
   EXPECT_TRUE(free.schedule == "2bw" || free.schedule == "1f1b" ||
               resolve_schedule({.name = free.schedule}).synchronous)
       << free.schedule;
+}
+
+TEST(Explore, ColumnsThatAreHandedOnKeepToOneReplica) {
+  auto p = vgg_like();
+  const plan_request request{.schedules = {"1f1b", "gpipe", "data-parallel"}, .microbatches = {1, 3, 8}};
+  const auto free = make_plans(p, flat_cluster(4, 1e9), request, 8);
+  p.layers.back().carried_bytes = 1000;
+  const auto keeps = [](const plan& made) {
+    return std::all_of(made.stages.begin(), made.stages.end(),
+                       [&](const auto& s) { return made.microbatches % s.replicas == 0; });
+  };
+  EXPECT_FALSE(std::all_of(free.begin(), free.end(), keeps)) << "or nothing is tried here";
+  for (const auto& made : make_plans(p, flat_cluster(4, 1e9), request, 8)) {
+    EXPECT_TRUE(keeps(made)) << describe_stages(made) << ", M = " << made.microbatches;
+    double blocks = 1;
+    for (const auto& s : made.stages)
+      blocks = std::lcm(static_cast<int>(blocks), s.replicas);
+    const double carried = 1000 * static_cast<double>(made.batch) * blocks / made.stages.back().replicas;
+    const auto without = predict(made, vgg_like(), flat_cluster(4, 1e9));
+    EXPECT_DOUBLE_EQ(made.predicted->stages.back().memory.total,
+                     without.predicted->stages.back().memory.total + carried);
+  }
+  EXPECT_EQ(profile_from_json(to_json(p), "again").layers.back().carried_bytes, 1000);
+  EXPECT_NE(refusal(p, flat_cluster(2, 1e9), {.schedules = {"1f1b"}, .microbatches = {1}, .replicas = {2}})
+                .find("2 replicas do not divide M = 1"),
+            std::string::npos);
 }
 
 TEST(Explore, ReplicatesConvolutionsAndNotTheirClassifier) {
