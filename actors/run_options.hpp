@@ -23,6 +23,9 @@ struct run_options {
   optimizer_options optimizer;
   lr_schedule_options lr;
   float label_smoothing = 0;
+  /// asgd: more than 0: averages begin where an evaluation is worse than the best of all but so many before it
+  /// (asgd_trigger), not at optimizer.average_from.
+  std::int64_t asgd_patience = 0;
   bool replica_lr_scaling = true; ///< factor R_s / R_0 in the pipedream family
   int rate_replicas = 0;          ///< R_0 there, of the run's first plan: settled by the run
   int column_blocks = 1;          ///< of data whose minibatches continue each other: settled by the run (batching)

@@ -8,6 +8,7 @@
 #include "actors/ranks/job.hpp"
 #include "actors/ranks/serial_observer.hpp"
 #include "actors/ranks/trace_files.hpp"
+#include "actors/run/averaging_start.hpp"
 #include "actors/run/column_needs.hpp"
 #include "actors/run/plan_agenda.hpp"
 #include "actors/run/plan_preparation.hpp"
@@ -32,21 +33,6 @@
 namespace penstock::actors {
 
 namespace {
-
-run_summary describe(const resolved_run& plan, const model& net) {
-  run_summary s;
-  s.plan = plan.plan;
-  s.instruction_set = plan.instruction_set;
-  s.compute_library = plan.compute_library;
-  const auto first = first_layers_of(*plan.plan, net);
-  for (std::size_t i = 0; i < first.size(); ++i) {
-    const int end = i + 1 < first.size() ? first[i + 1] : static_cast<int>(net.layers().size());
-    stage_report stage;
-    stage.weight_bytes = 4 * net.parameter_count(first[i], end);
-    s.stages.push_back(std::move(stage));
-  }
-  return s;
-}
 
 trace_header header_of(const resolved_run& plan, const std::string& model_name) {
   trace_header h;
@@ -106,6 +92,7 @@ private:
   std::unique_ptr<plan_epoch> now_;
   std::unique_ptr<plan_preparation> next_; // while a stretch runs that ends in a change
   plan_agenda agenda_;
+  averaging_start averaging_;
   std::int64_t done_ = 0;          // minibatches, of the whole run
   std::int64_t resumed_ = 0;       // of them, done by a leg before this one
   std::int64_t evaluated_at_ = -1; // steps after which there was an evaluation
@@ -121,10 +108,10 @@ private:
 training_run::training_run(resolved_run plan, const run_inputs& inputs, run_observer& observer, run_control& control,
                            checkpoint_lock* lock)
     : plan_(std::move(plan)), inputs_(inputs), observer_(observer, plan_.rank != 0), control_(control),
-      summary_(describe(plan_, *inputs.net)),
+      summary_(describe_plan(plan_, *inputs.net)),
       steps_(as_trained(inputs.net, plan_.options), observer_, plan_.options.lr, plan_.plan->microbatches,
              plan_.drains.per_epoch, plan_.drains.total),
-      agenda_(inputs.changes, plan_.options.column_blocks) {
+      agenda_(inputs.changes, plan_.options.column_blocks), averaging_(plan_.options.asgd_patience) {
   if (plan_.columns > 0) steps_.set_rates([data = plan_.data](std::int64_t m) { return data->facts(m).rate; });
   control_.part = run_part::nothing_to_lose;
   control_.has_folder = !plan_.options.checkpoint.empty() && !plan_.options.eval_only;
@@ -182,7 +169,8 @@ checkpoint_position training_run::position() const {
           summary_.drains,
           record_of(plan_, inputs_),
           learning_rate(o.lr, std::max<std::int64_t>(done_ - 1, 0)),
-          o.last == last_batch::drop};
+          o.last == last_batch::drop,
+          averaging_.seen()};
 }
 
 void training_run::load() {
@@ -239,6 +227,7 @@ void training_run::take_position(const checkpoint_position& at) {
     numbers >> done_;
     summary_.drains.assign(std::istream_iterator<std::int64_t>(numbers), {});
   }
+  averaging_.resume(at.evaluations, inputs_.ranks);
   checkpointed_at_ = resumed_ = done_;
   agenda_.forget_until(done_);
 }
@@ -270,6 +259,7 @@ void training_run::train_stretches() {
     const auto stretch = static_cast<std::int64_t>(summary_.drains.size());
     doing("training", run_part::training);
     if (agenda_.has_one_after(end)) prepare(agenda_.first());
+    plan_.average_from = averaging_.seen().switched_at; // of all plan epochs
     done_ += now_->run().train(plan_stretch(plan_, stretch, done_, end - done_, carried_anew()));
     summary_.drains.push_back(done_);
     if (plan_.options.stop_on_nonfinite) now_->run().require_finite("after " + std::to_string(done_) + " steps");
@@ -315,7 +305,7 @@ void training_run::change_plan() {
   now_ = std::move(next);
   plan_ = now_->plan();
   stretch_begun_ = -1;
-  const auto seen = describe(plan_, *inputs_.net);
+  const auto seen = describe_plan(plan_, *inputs_.net);
   summary_.plan = seen.plan;
   summary_.stages = seen.stages;
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - drained;
@@ -363,6 +353,8 @@ void training_run::evaluate() {
     throw error("[evaluation] the loss is not finite (" + std::to_string(event.found.loss) + ") after " +
                 std::to_string(done_) + " steps");
   observer_.on_eval(event);
+  const auto averages = averaging_.judge(event.found.loss, done_, plan_.drains);
+  if (!averages.empty()) observer_.on_note(averages);
 }
 
 void training_run::checkpoint() {
@@ -433,6 +425,7 @@ run_summary training_run::run() {
   if (o.resume && o.stop_on_nonfinite) now_->run().require_finite("as " + o.checkpoint.string() + " has it");
   observer_.on_start(summary_, plan_.drains.total);
   begin_training();
+  if (!o.eval_only && resumed_ > 0 && averaging_.lacks(done_, plan_.drains)) evaluate();
   if (!o.eval_only) train_stretches();
   finish();
   if (o.eval_only && !summary_.evaluation && stopping_) throw run_stopped();
@@ -467,7 +460,7 @@ run_summary plan_run(const planner::plan_ptr& plan, const run_options& options, 
   const auto resolved = resolve_run(plan, options, inputs);
   plan_stretch(resolved, 0, 0,
                std::min<std::int64_t>(resolved.drains.next(0), 64)); // the checker's word, on a short run
-  return describe(resolved, *inputs.net);
+  return describe_plan(resolved, *inputs.net);
 }
 
 run_summary train(const planner::plan_ptr& plan, const run_options& options, const run_inputs& inputs,

@@ -36,19 +36,24 @@ json to_json(const checkpoint_manifest& m) {
   json stages = json::array();
   for (const auto& s : m.stages)
     stages.push_back(to_json(s));
-  return {{"format", format_version},
-          {"model", m.at.model},
-          {"optimizer", m.at.optimizer},
-          {"schedule", m.at.schedule},
-          {"step", m.at.step},
-          {"batch", m.at.batch},
-          {"samples", m.at.samples},
-          {"seed", m.at.seed},
-          {"drains", m.at.drains},
-          {"options", m.at.options},
-          {"learning_rate", m.at.learning_rate},
-          {"last_batch", m.at.drops_last_batch ? "drop" : "keep"},
-          {"stages", std::move(stages)}};
+  json all{{"format", format_version},
+           {"model", m.at.model},
+           {"optimizer", m.at.optimizer},
+           {"schedule", m.at.schedule},
+           {"step", m.at.step},
+           {"batch", m.at.batch},
+           {"samples", m.at.samples},
+           {"seed", m.at.seed},
+           {"drains", m.at.drains},
+           {"options", m.at.options},
+           {"learning_rate", m.at.learning_rate},
+           {"last_batch", m.at.drops_last_batch ? "drop" : "keep"},
+           {"stages", std::move(stages)}};
+  const auto& seen = m.at.evaluations;
+  if (seen.losses.empty()) return all;
+  all["evaluations"] = {{"losses", seen.losses}, {"last_at", seen.last_at}};
+  if (seen.switched_at >= 0) all["evaluations"]["switched_at"] = seen.switched_at;
+  return all;
 }
 
 std::int64_t count(const json_value& v, std::int64_t least = 0, std::int64_t greatest = most) {
@@ -92,6 +97,18 @@ training_record options_of(const json_value& v) {
   return options;
 }
 
+asgd_trigger::history evaluations_of(const json_value& v, std::int64_t step) {
+  v.allow({"losses", "last_at", "switched_at"});
+  constexpr double largest = std::numeric_limits<double>::max();
+  asgd_trigger::history seen;
+  for (const auto& loss : v.at("losses").items())
+    seen.losses.push_back(loss.number(-largest, largest));
+  if (seen.losses.empty()) v.at("losses").refuse("at least one loss");
+  seen.last_at = count(v.at("last_at"), 0, step);
+  if (const auto at = v.find("switched_at")) seen.switched_at = count(*at, 0, seen.last_at);
+  return seen;
+}
+
 manifest_stage stage_of(const json_value& v, std::size_t stage, std::int64_t step, const std::string& optimizer) {
   v.allow({"file", "bytes", "sha256", "first_layer", "layers", "replicas", "version", "optimizer_steps"});
   manifest_stage s;
@@ -116,7 +133,7 @@ checkpoint_manifest read(const std::string& text, const std::string& source, std
   if (!all.is_object()) v.refuse("an object");
   v.at("format").natural(format_version, format_version);
   v.allow({"format", "model", "optimizer", "schedule", "step", "batch", "samples", "seed", "drains", "options",
-           "learning_rate", "last_batch", "stages", "sha256"});
+           "learning_rate", "last_batch", "evaluations", "stages", "sha256"});
   checkpoint_manifest m;
   m.at.model = words(v.at("model"));
   m.at.optimizer = words(v.at("optimizer"));
@@ -131,6 +148,7 @@ checkpoint_manifest read(const std::string& text, const std::string& source, std
   const auto last = v.at("last_batch").text();
   if (last != "keep" && last != "drop") v.at("last_batch").refuse("keep or drop");
   m.at.drops_last_batch = last == "drop";
+  if (const auto seen = v.find("evaluations")) m.at.evaluations = evaluations_of(*seen, step);
   for (const auto& entry : v.at("stages").items())
     m.stages.push_back(stage_of(entry, m.stages.size(), step, m.at.optimizer));
   if (m.stages.empty()) v.at("stages").refuse("at least one stage");

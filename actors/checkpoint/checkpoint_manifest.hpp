@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/checkpoint/training_record.hpp"
+#include "actors/policy/asgd_trigger.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -26,6 +27,7 @@ struct checkpoint_position {
   training_record options;  ///< may differ on resume, which is then said
   double learning_rate = 0; ///< of the last minibatch done, or of the first where none is
   bool drops_last_batch = false;
+  asgd_trigger::history evaluations{}; ///< where they decide something
 };
 
 struct manifest_stage {

@@ -35,7 +35,10 @@ void add_optimizer(const run_options& o, training_record& record) {
     record["--momentum"] = fmt::format("{}", optimizer.momentum);
     record["--nesterov"] = yes_or_no(optimizer.nesterov);
   } else if (optimizer.name == "asgd") {
-    record["--asgd-from"] = std::to_string(optimizer.average_from);
+    if (o.asgd_patience > 0)
+      record["--asgd-trigger"] = std::to_string(o.asgd_patience);
+    else
+      record["--asgd-from"] = std::to_string(optimizer.average_from);
   } else {
     record["betas and epsilon"] = fmt::format("{}, {}, {}", optimizer.beta1, optimizer.beta2, optimizer.epsilon);
     record["--no-bias-correction"] = yes_or_no(!optimizer.bias_correction);

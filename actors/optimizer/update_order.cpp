@@ -21,7 +21,7 @@ update_order order_update(const run_options& options, const stretch& run, int st
       order.learning_rate *= static_cast<float>(minibatches) / static_cast<float>(first_replicas);
   }
   order.keep_gradients = !options.save_gradients.empty() && order.first_minibatch == 0;
-  const auto average_from = options.optimizer.average_from;
+  const auto average_from = options.asgd_patience > 0 ? run.average_from : options.optimizer.average_from;
   order.averages = average_from >= 0 && order.first_minibatch >= average_from;
   return order;
 }

@@ -136,7 +136,7 @@ void coordinator_shell::carry_out_one(const begin_evaluation_here& e) {
   const auto loader = std::make_shared<microbatch_loader>(context_->services.inputs.net, *evaluation_.data,
                                                           evaluation_batches(o, evaluation_.batch), 1);
   const auto batches = loader->minibatches().per_epoch();
-  send(all_.metrics, evaluate_losses_msg{{e.stretch, batches}, evaluation_.data->size()});
+  send(all_.metrics, evaluate_losses_msg{{e.stretch, batches}, loader->samples_of_epoch()});
   if (incoming_) incoming_->open(e.stretch);
   send(all_.source, evaluate_data_msg{{e.stretch, batches, source_credit_}, loader});
 }

@@ -303,9 +303,10 @@ std::optional<loss_metrics> oracle_executor::evaluate(const dataset& data, std::
   std::vector<carried_columns> carried;
   for (const auto& s : services_.built.stages)
     carried.emplace_back(s.layers->carried());
+  const auto all = loader.samples_of_epoch();
   for (std::int64_t b = 0; b < loader.minibatches().per_epoch(); ++b) {
     if (services_.control.stop) return std::nullopt;
-    services_.observer.on_progress({"evaluating", total.samples, data.size()});
+    services_.observer.on_progress({"evaluating", total.samples, all});
     const auto loaded = loader.load(b, 0);
     std::vector<tensor> flowing;
     std::vector<tensor> results;

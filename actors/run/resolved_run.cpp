@@ -177,6 +177,7 @@ stretch_ptr plan_stretch(const resolved_run& plan, std::int64_t number, std::int
   run->columns = plan.columns;
   run->column_blocks = plan.options.column_blocks;
   run->carried = std::move(carried);
+  run->average_from = plan.average_from;
   run->schedule = plan.dealing;
   run->schedule.minibatches = minibatches;
   if (const auto fault = planner::check_schedule(run->schedule))

@@ -13,8 +13,9 @@ struct resolved_run {
   run_options options;       ///< with every default resolved
   int rank = 0;
   drain_plan drains;
-  minibatches_ptr data;     ///< of the training data
-  std::int64_t columns = 0; ///< batch columns where its minibatches continue each other
+  minibatches_ptr data;           ///< of the training data
+  std::int64_t average_from = -1; ///< stretch::average_from
+  std::int64_t columns = 0;       ///< batch columns where its minibatches continue each other
   std::string instruction_set;
   std::string compute_library;
 };

@@ -23,6 +23,8 @@ struct stretch {
   /// it has.
   std::shared_ptr<const named_tensors> carried{};
 
+  std::int64_t average_from = -1; ///< minibatches after which weights are averaged under asgd_patience; -1: not yet
+
   /// The factor on the learning rate that belongs to a minibatch.
   double rate_of(std::int64_t minibatch) const { return data ? data->facts(minibatch).rate : 1; }
 };

@@ -1,6 +1,7 @@
 // Stage reports, as JSON between ranks.
 #include "actors/run/summarise.hpp"
 
+#include "actors/policy/settle_plan.hpp"
 #include "actors/ranks/job.hpp"
 
 #include <nlohmann/json.hpp>
@@ -46,6 +47,21 @@ void merge(const json& from, std::vector<stage_report>& stages) {
 }
 
 } // namespace
+
+run_summary describe_plan(const resolved_run& plan, const model& net) {
+  run_summary s;
+  s.plan = plan.plan;
+  s.instruction_set = plan.instruction_set;
+  s.compute_library = plan.compute_library;
+  const auto first = first_layers_of(*plan.plan, net);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const int end = i + 1 < first.size() ? first[i + 1] : static_cast<int>(net.layers().size());
+    stage_report stage;
+    stage.weight_bytes = 4 * net.parameter_count(first[i], end);
+    s.stages.push_back(std::move(stage));
+  }
+  return s;
+}
 
 void report_stages(const pipeline& p, const std::map<int, stage_measures>& here, const job* ranks,
                    std::vector<stage_report>& stages) {

@@ -8,8 +8,9 @@ namespace penstock::actors {
 microbatch_loader::microbatch_loader(std::shared_ptr<const model> net, const dataset& data, const batching& how,
                                      int microbatches)
     : net_(std::move(net)), inputs_(data.inputs()), extents_(data.extents()), binding_(bind_data(*net_, data)),
-      minibatches_(data.minibatches(how)), microbatches_(microbatches),
-      column_blocks_(data.columns(how) > 0 ? how.column_blocks : 0) {}
+      minibatches_(data.minibatches(how)),
+      samples_(data.columns(how) > 0 ? minibatches_->per_epoch() * how.batch : data.size()),
+      microbatches_(microbatches), column_blocks_(data.columns(how) > 0 ? how.column_blocks : 0) {}
 
 loaded_microbatch microbatch_loader::load(std::int64_t minibatch, std::int32_t microbatch) {
   const auto facts = minibatches_->facts(minibatch);

@@ -18,6 +18,8 @@ public:
   microbatch_loader(std::shared_ptr<const model> net, const dataset& data, const batching& how, int microbatches);
   /// Throws what the data set throws.
   loaded_microbatch load(std::int64_t minibatch, std::int32_t microbatch);
+  /// Of all minibatches of an epoch: a column of a stream counts in each of them.
+  std::int64_t samples_of_epoch() const { return samples_; }
   const minibatch_list& minibatches() const { return *minibatches_; }
 
 private:
@@ -26,6 +28,7 @@ private:
   std::vector<std::string> extents_; // the data set's
   data_binding binding_;
   minibatches_ptr minibatches_;
+  std::int64_t samples_;
   int microbatches_;
   int column_blocks_; // 0: minibatches are independent of each other
   memory_pool pool_;

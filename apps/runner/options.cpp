@@ -116,6 +116,9 @@ void declare_training(command_line& line, app_options& o, option_texts& t) {
            "adam, adamw: the means as they are, though they begin with zero, as BERT's do");
   line.whole("--asgd-from", run.optimizer.average_from, 0, most_steps,
              "asgd: minibatches after which weights are averaged for evaluation and --save-weights");
+  line.whole("--asgd-trigger", run.asgd_patience, 1, most_epochs,
+             "asgd: average from the first evaluation on that is worse than the best of all but the last N (AWD-LSTM: "
+             "5) [off]");
   line.real("--weight-decay", run.optimizer.weight_decay, 0, unlimited, "Weight decay");
   line.off("--no-decay-norm-bias", run.decay_norm_bias, "No weight decay on biases and normalisation");
   line.real("--label-smoothing", run.label_smoothing, 0, 1, "Label smoothing");
@@ -228,10 +231,23 @@ void read_changes(app_options& o, const option_texts& t) {
       throw usage_error(std::string(option) + ": nothing is trained with --eval-only; leave one of the two out");
 }
 
+// With the trigger, plain SGD is what comes before.
+void read_trigger(app_options& o, const command_line& line) {
+  if (o.run.asgd_patience == 0) return;
+  if (line.given("--asgd-from"))
+    throw usage_error("--asgd-trigger: decides when averages begin; leave --asgd-from out");
+  if (!line.given("--optimizer") && o.run.optimizer.name == "sgd") o.run.optimizer.name = "asgd";
+}
+
 void check_fit(const app_options& o) {
   if (o.pipeline.microbatches > o.run.batch)
     throw usage_error("--batch: found " + std::to_string(o.run.batch) + ", wanted at least the " +
                       std::to_string(o.pipeline.microbatches) + " of --microbatches");
+  if (o.run.asgd_patience > 0 && o.run.optimizer.name != "asgd")
+    throw usage_error("--asgd-trigger: found --optimizer " + o.run.optimizer.name + ", wanted asgd");
+  if (o.run.asgd_patience > 0 && o.run.eval_every < 1)
+    throw usage_error("--asgd-trigger: found --eval-every " + std::to_string(o.run.eval_every) +
+                      ", wanted evaluations between epochs");
   if (o.run.label_smoothing >= 1) throw usage_error("--label-smoothing: found 1, wanted a number below 1");
   if ((o.run.resume || o.resume_auto) && o.run.checkpoint.empty())
     throw usage_error("--resume: wanted --checkpoint DIR with it");
@@ -394,6 +410,7 @@ std::optional<app_options> parse_options(std::string_view model, std::span<const
   }
   o.data_given = line.given("--data");
   o.text.vocabulary = o.network.vocabulary;
+  read_trigger(o, line);
   read_choices(o, t, line);
   read_plan_source(o.plan);
   check_beside_plan(o, line);

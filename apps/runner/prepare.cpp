@@ -89,6 +89,9 @@ void take_data(const app_options& o, const actors::minibatch_list& minibatches, 
   if (!o.data_given)
     run.notes.emplace_back(find_model(o.model).takes_images ? "no --data given: the images are synthetic"
                                                             : "no --data given: the sequences are random");
+  if (run.inputs.test == nullptr && o.run.asgd_patience > 0)
+    throw usage_error("--asgd-trigger: " + run.inputs.train->description() +
+                      ": there is nothing to evaluate beside it");
   if (run.inputs.test == nullptr && o.run.eval_only) {
     run.inputs.test = run.inputs.train;
     run.notes.emplace_back("there is no test set: the training samples are evaluated");

@@ -165,5 +165,76 @@ TEST_F(Asgd, ResumesWithWeightsAndAverageBoth) {
   }
 }
 
+// Labels are random: what is learnt makes the test set worse, so evaluations soon do.
+class AsgdTrigger : public Asgd {
+protected:
+  run_setup triggered(const std::string& schedule, std::vector<int> replicas) const {
+    auto o = options(schedule, std::move(replicas), 0);
+    o.epochs = 8;
+    o.lr.base = 0.1F;
+    o.asgd_patience = 1;
+    return o;
+  }
+  // The step in its note; -1 where there is none.
+  static std::int64_t switched_at(const training_result& r) {
+    const std::string begin = "asgd: weights are averaged from step ";
+    for (const auto& note : r.seen.notes)
+      if (note.starts_with(begin)) return std::stoll(note.substr(begin.size()));
+    return -1;
+  }
+};
+
+TEST_F(AsgdTrigger, AveragesFromTheEvaluationThatSaysSoOnEveryRankAndInTheOracle) {
+  for (const auto* schedule : {"pipedream", "1f1b"}) {
+    SCOPED_TRACE(schedule);
+    auto o = triggered(schedule, {1, 2, 1});
+    const auto found = train_tiny(o);
+    const auto step = switched_at(found);
+    ASSERT_GT(step, 6) << "not at the first evaluation";
+    ASSERT_LT(step, 48);
+    EXPECT_EQ(train_tiny_ranks(o, 4).summary.state_sha256, found.summary.state_sha256);
+    auto oracle = o;
+    oracle.executor = executor_kind::oracle;
+    EXPECT_EQ(train_tiny(oracle).summary.state_sha256, found.summary.state_sha256);
+    const auto average = contents(folder_ / "weights.safetensors");
+    o.asgd_patience = 0;
+    o.optimizer.average_from = step;
+    const auto by_hand = train_tiny(o);
+    EXPECT_EQ(by_hand.summary.weights_sha256, found.summary.weights_sha256);
+    EXPECT_EQ(by_hand.summary.state_sha256, found.summary.state_sha256);
+    for (const auto& [name, value] : contents(folder_ / "weights.safetensors"))
+      EXPECT_TRUE(same_bits(value, average.at(name))) << name;
+    ASSERT_EQ(by_hand.seen.evaluations.size(), found.seen.evaluations.size());
+    for (std::size_t i = 0; i < found.seen.evaluations.size(); ++i)
+      EXPECT_EQ(by_hand.seen.evaluations[i].found.loss, found.seen.evaluations[i].found.loss);
+  }
+}
+
+TEST_F(AsgdTrigger, IsInCheckpointsWithTheLossesBefore) {
+  const auto with_checkpoint = [&](const char* folder) {
+    auto o = triggered("pipedream", {1, 1});
+    o.checkpoint = folder_ / folder;
+    o.checkpoint_every = 9;
+    return o;
+  };
+  const auto whole = train_tiny(with_checkpoint("whole"));
+  const auto step = switched_at(whole);
+  ASSERT_GT(step, 9);
+  for (const std::int64_t leg : {std::int64_t{9}, step, std::int64_t{36}}) { // before, at and after the switch
+    SCOPED_TRACE(leg);
+    auto part = with_checkpoint("parts");
+    part.steps = leg;
+    train_tiny(part);
+    part.steps = 0;
+    part.resume = true;
+    const auto resumed = train_tiny(part);
+    EXPECT_EQ(switched_at(resumed), leg < step ? step : -1);
+    if (leg % 9 == 0) { // else it drained elsewhere
+      EXPECT_EQ(resumed.summary.state_sha256, whole.summary.state_sha256);
+    }
+    std::filesystem::remove_all(folder_ / "parts");
+  }
+}
+
 } // namespace
 } // namespace penstock::testing

@@ -80,6 +80,27 @@ TEST(Options, AModelBringsThePublishedRecipeWhereNothingIsSaid) {
   EXPECT_EQ(adam.optimizer.weight_decay, 0);
 }
 
+TEST(Options, TheAsgdTriggerTakesSgdForWhatComesBefore) {
+  const auto run = parse_awd({"--asgd-trigger", "5"}).run;
+  EXPECT_EQ(run.optimizer.name, "asgd");
+  EXPECT_EQ(run.asgd_patience, 5);
+  EXPECT_EQ(run.lr.base, 30);
+  const auto refusal = [](std::vector<std::string> arguments) {
+    try {
+      parse_awd(std::move(arguments));
+    } catch (const usage_error& e) {
+      return std::string(e.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refusal({"--asgd-trigger", "5", "--optimizer", "adam"}),
+            "--asgd-trigger: found --optimizer adam, wanted asgd");
+  EXPECT_EQ(refusal({"--asgd-trigger", "5", "--asgd-from", "7"}),
+            "--asgd-trigger: decides when averages begin; leave --asgd-from out");
+  EXPECT_EQ(refusal({"--asgd-trigger", "5", "--eval-every", "0"}),
+            "--asgd-trigger: found --eval-every 0, wanted evaluations between epochs");
+}
+
 TEST(Options, ARecipeClipsAllGradientsWhereTheScheduleHasThemTogether) {
   const auto clips = [](std::vector<std::string> arguments) {
     const auto run = parse_awd(std::move(arguments)).run;
