@@ -86,9 +86,14 @@ void check_layer_actors(const run_options& o, const run_inputs& in, const std::v
   }
 }
 
-// Stages that update apart cannot keep one tensor equal.
+// Stages that update apart, or clip apart, cannot keep one tensor equal.
 void check_ties(const resolved_run& plan, const model& net) {
-  if (plan.dealing.synchronous || plan.plan->schedule == "2bw") return;
+  const bool updates_apart = !plan.dealing.synchronous && plan.plan->schedule != "2bw";
+  if (!updates_apart && plan.options.clip_stage_norm <= 0) return;
+  const auto why = updates_apart ? "under " + plan.plan->schedule +
+                                       " stages update apart: wanted --schedule 1f1b or 2bw, or a model with --untied"
+                                 : "--clip-stage-norm scales its gradient otherwise on each: wanted --clip-norm and a "
+                                   "synchronous schedule such as 1f1b, or a model with --untied";
   const auto first = first_layers_of(*plan.plan, net);
   const auto stage_of = [&](int layer) {
     return std::upper_bound(first.begin(), first.end(), layer) - first.begin() - 1;
@@ -99,8 +104,7 @@ void check_ties(const resolved_run& plan, const model& net) {
                         net.layers()[static_cast<std::size_t>(tie.uses.front().layer)].name + " on stage " +
                         std::to_string(from) + " and " +
                         net.layers()[static_cast<std::size_t>(tie.uses.back().layer)].name + " on stage " +
-                        std::to_string(to) + ", and under " + plan.plan->schedule +
-                        " stages update apart: wanted --schedule 1f1b or 2bw, or a model with --untied");
+                        std::to_string(to) + ", and " + why);
 }
 
 void check_schedule_fits(const resolved_run& plan) {

@@ -2,6 +2,7 @@
 // leaves, through schedules, replicas, micro-batches, evaluations and resumption.
 #include "apps/data/text_stream.hpp"
 #include "apps/models/registry.hpp"
+#include "kernels/check.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/tiny_training.hpp"
 
@@ -43,7 +44,8 @@ protected:
     o.epochs = 2;
     o.lr.base = 2;
     o.optimizer = {.name = "sgd", .momentum = 0, .weight_decay = 1e-4F};
-    o.clip_stage_norm = 0.5;
+    const bool is_apart = std::string_view(s.schedule) == "pipedream" || std::string_view(s.schedule) == "2bw";
+    (is_apart ? o.clip_stage_norm : o.clip_norm) = 0.5;
     return o;
   }
 
@@ -65,9 +67,9 @@ TEST_F(LanguageModel, ActorsLeaveTheOraclesBits) {
   for (const auto& s : {setting{"pipedream", {1}, 1}, setting{"pipedream", {1, 1, 1}, 1},
                         setting{"pipedream", {2, 1, 2}, 1}, setting{"2bw", {1, 1}, 2}, setting{"1f1b", {2, 1, 1}, 2},
                         setting{"gpipe", {1, 2}, 4}, setting{"zb-h1", {1, 1, 1}, 2}}) {
-    const bool is_async = std::string_view(s.schedule) == "pipedream" && s.replicas.size() > 1;
     SCOPED_TRACE(std::string(s.schedule) + " on " + ::testing::PrintToString(s.replicas));
     auto o = options(s);
+    const bool is_async = o.clip_stage_norm > 0 && s.replicas.size() > 1;
     const auto found = train(o, is_async);
     o.executor = executor_kind::oracle;
     const auto wanted = train(o, is_async);
@@ -80,13 +82,27 @@ TEST_F(LanguageModel, ActorsLeaveTheOraclesBits) {
 
 TEST_F(LanguageModel, ASynchronousScheduleIsOneStageAndTheTieIsOneTensor) {
   auto o = options({"1f1b", {1}, 2});
-  o.clip_stage_norm = 0;
-  o.clip_norm = 0.5;
   const auto one = train(o);
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
     o.schedule = schedule;
     o.replicas = {1, 1, 1, 1};
     EXPECT_EQ(train(o).summary.weights_sha256, one.summary.weights_sha256) << schedule;
+  }
+}
+
+// The copies would drift.
+TEST_F(LanguageModel, ATieAcrossStagesIsRefusedWhereStagesUpdateOrClipApart) {
+  using ::testing::HasSubstr;
+  using ::testing::ThrowsMessage;
+  for (const auto& [schedule, why] : {std::pair("pipedream", "stages update apart"),
+                                      std::pair("2bw", "--clip-stage-norm scales its gradient otherwise"),
+                                      std::pair("1f1b", "--clip-stage-norm scales its gradient otherwise")}) {
+    auto o = options({schedule, {1, 1}, std::string_view(schedule) == "pipedream" ? 1 : 2});
+    o.clip_norm = 0;
+    o.clip_stage_norm = 0.5;
+    EXPECT_THAT([&] { train(o); }, ThrowsMessage<usage_error>(HasSubstr(why))) << schedule;
+    o.replicas = {1};
+    EXPECT_NO_THROW(train(o)) << schedule;
   }
 }
 
