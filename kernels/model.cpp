@@ -108,6 +108,26 @@ std::vector<value_id> model::fed(int first, int last) const {
   return ids;
 }
 
+bool model::is_evaluated(value_id id, int cut) const {
+  const auto& v = value(id);
+  return std::any_of(v.consumers.begin(), v.consumers.end(), [&](int l) { return l >= cut && is_evaluated(l); }) ||
+         std::any_of(v.losses.begin(), v.losses.end(),
+                     [&](int l) {
+                       const auto& loss = losses_[static_cast<std::size_t>(l)];
+                       return loss.after >= cut && is_evaluated(loss);
+                     }) ||
+         std::find(results_.begin(), results_.end(), id) != results_.end();
+}
+
+// From the last layer to the first: consumers come before what they read.
+void model::find_evaluated() {
+  evaluated_.assign(layers_.size(), false);
+  for (std::size_t l = layers_.size(); l-- > 0;) {
+    const auto& outputs = layers_[l].outputs;
+    evaluated_[l] = std::any_of(outputs.begin(), outputs.end(), [&](value_id id) { return is_evaluated(id, 0); });
+  }
+}
+
 bool model::counts_anything(const microbatch_info& of) const {
   return std::any_of(losses_.begin(), losses_.end(), [&](const model_loss& l) { return of.counts[l.count] > 0; });
 }

@@ -128,6 +128,13 @@ public:
   /// Inputs that layers [first, last) and their losses read.
   std::vector<value_id> fed(int first, int last) const;
 
+  /// False for a loss that serves training alone, unless it is the model's first.
+  bool is_evaluated(const model_loss& loss) const { return !loss.options.training_only || &loss == &losses_.front(); }
+  /// False for a layer that only such losses need: an evaluation leaves it out.
+  bool is_evaluated(int layer) const { return evaluated_[static_cast<std::size_t>(layer)]; }
+  /// Whether an evaluation needs that value in layer `cut` or a later one, their losses or the results.
+  bool is_evaluated(value_id id, int cut) const;
+
   /// Whether any loss has something to count in such a minibatch. Where none has, nothing flows back.
   bool counts_anything(const microbatch_info& of) const;
 
@@ -158,7 +165,9 @@ private:
   std::vector<std::vector<std::string>> kept_together_;
   std::vector<int> freeze_units_;
   value_id output_{};
+  std::vector<bool> evaluated_; // by layer
   std::vector<parameter_spec> own_parameters(int layer) const;
+  void find_evaluated();
   std::shared_ptr<shapes_by_extent> shapes_; // null where no extent varies
 };
 

@@ -187,6 +187,7 @@ model model_builder::build() {
   check_names();
   resolve_ties();
   name_sums();
+  model_.find_evaluated();
   model_.output_ = model_.losses_.empty() ? model_.results_.front() : model_.losses_.front().inputs.front();
   return std::move(model_);
 }

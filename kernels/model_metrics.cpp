@@ -10,15 +10,12 @@ namespace penstock {
 
 namespace {
 
-bool is_shown(const model& net, const model_loss& loss) {
-  return !loss.options.training_only || &loss == &net.losses().front();
-}
-
 int showing(const model& net, const std::string& name) {
   int losses = 0;
   for (const auto& loss : net.losses()) {
     const auto shown = loss.op->shown();
-    if (is_shown(net, loss) && std::any_of(shown.begin(), shown.end(), [&](const auto& s) { return s.name == name; }))
+    if (net.is_evaluated(loss) &&
+        std::any_of(shown.begin(), shown.end(), [&](const auto& s) { return s.name == name; }))
       ++losses;
   }
   return losses;
@@ -55,7 +52,7 @@ double loss_sum(const model& net, const std::vector<int>& losses, const loss_met
 std::vector<shown_value> shown_values(const model& net, const loss_metrics& metrics, phase mode) {
   std::vector<shown_value> values;
   for (const auto& loss : net.losses()) {
-    if (!is_shown(net, loss)) continue;
+    if (!net.is_evaluated(loss)) continue;
     if (const double units = units_of(loss, metrics); units > 0)
       values.push_back({"loss_per_" + loss.options.unit, metrics.sums[loss.first_sum] / units, false});
     for (const auto& s : loss.op->shown()) {

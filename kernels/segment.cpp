@@ -29,6 +29,10 @@ tensor unshared(backend& ops, tensor gradient) {
   return copy;
 }
 
+bool leaves_out(const model& m, int layer, phase mode) {
+  return mode == phase::evaluation && !m.is_evaluated(layer);
+}
+
 void look_through_results(backend& ops, const segment_call& call, const std::string& name, const layer& op,
                           const std::string& what, std::span<const tensor> results) {
   if (call.tells == nullptr || op.keeps_finite()) return;
@@ -147,18 +151,21 @@ std::vector<format_ptr> segment::parameter_formats(backend& ops) const {
 }
 
 // Reads left of each value within the range; one more for a value that leaves it, so that it is never moved away.
-std::vector<int> segment::uses() const {
+std::vector<int> segment::uses(phase mode) const {
   std::vector<int> left(model_->values().size(), 0);
   for (int l = first_; l < last_; ++l) {
-    if (calls_[static_cast<std::size_t>(l - first_)].absorbed) continue;
+    if (calls_[static_cast<std::size_t>(l - first_)].absorbed || leaves_out(*model_, l, mode)) continue;
     for (const auto id : model_->layers()[static_cast<std::size_t>(l)].inputs)
       ++left[index_of(id)];
   }
   for (const auto id : outputs_)
     ++left[index_of(id)];
-  for (const int l : losses_)
-    for (const auto id : model_->losses()[static_cast<std::size_t>(l)].inputs)
+  for (const int l : losses_) {
+    const auto& loss = model_->losses()[static_cast<std::size_t>(l)];
+    if (mode == phase::evaluation && !model_->is_evaluated(loss)) continue;
+    for (const auto id : loss.inputs)
       ++left[index_of(id)];
+  }
   return left;
 }
 
@@ -189,13 +196,13 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
   std::vector<tensor> values(model_->values().size());
   for (std::size_t i = 0; i < arguments.size(); ++i)
     values[index_of(i < inputs_.size() ? inputs_[i] : fed_[i - inputs_.size()])] = std::move(arguments[i]);
-  auto left = uses();
+  auto left = uses(call.mode);
   if (keep != nullptr) keep->saved.assign(calls_.size(), {});
   if (losses != nullptr) losses->assign(losses_.size(), {});
   const auto judge = [&](int layer) {
     for (std::size_t i = 0; losses != nullptr && i < losses_.size(); ++i) {
       const auto& loss = model_->losses()[static_cast<std::size_t>(losses_[i])];
-      if (loss.after != layer) continue;
+      if (loss.after != layer || (call.mode == phase::evaluation && !model_->is_evaluated(loss))) continue;
       std::vector<tensor> read;
       for (const auto id : loss.inputs)
         read.push_back(values[index_of(id)]);
@@ -204,6 +211,10 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
   };
   for (int l = first_; l < last_; ++l) {
     const auto& s = calls_[static_cast<std::size_t>(l - first_)];
+    if (leaves_out(*model_, l, call.mode)) {
+      if (call.carried_out != nullptr) call.carried_out->resize(call.carried_out->size() + s.carried_count);
+      continue;
+    }
     if (s.absorbed) {
       judge(l);
       continue;
@@ -245,7 +256,8 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
   }
   std::vector<tensor> outputs;
   for (const auto id : outputs_)
-    outputs.push_back(values[index_of(id)]);
+    outputs.push_back(call.mode == phase::evaluation && !model_->is_evaluated(id, last_) ? tensor{}
+                                                                                         : values[index_of(id)]);
   return outputs;
 }
 

@@ -103,7 +103,8 @@ public:
 
   /// `arguments`: those of inputs(), then those of fed(), in their order; weights in that of parameters(), states in
   /// that of states(). Fills `keep` unless evaluating, and `losses`; null: no loss is computed. Returns outputs in the
-  /// order of outputs().
+  /// order of outputs(). An evaluation leaves out what model::is_evaluated says: such a loss has no sums, such an
+  /// output is none.
   std::vector<tensor> forward(backend& ops, const segment_call& call, std::vector<tensor> arguments,
                               std::span<const tensor> weights, std::span<tensor> states, segment_activations* keep,
                               segment_losses* losses = nullptr) const;
@@ -139,7 +140,7 @@ private:
   void add_names(int layer);
   void fuse();
   int only_reader(int layer) const;
-  std::vector<int> uses() const;
+  std::vector<int> uses(phase mode) const;
   const std::vector<value_id>& results_of(int layer) const;
   run_context context_for(backend& ops, const segment_call& call, int layer, std::span<tensor> states) const;
   const layer_call& call_of(int layer) const { return calls_[static_cast<std::size_t>(layer - first_)]; }

@@ -13,7 +13,7 @@ namespace penstock::actors {
 /// Tensors in the order in which the segment wants them, checked against the shapes that the model has in such a
 /// micro-batch.
 /// Throws penstock::error for a name that is missing or unexpected, and for another type or shape. "none" tensors are
-/// let through for gradients.
+/// let through for gradients, and in an evaluation.
 std::vector<tensor> in_model_order(const model& m, const std::vector<value_id>& wanted, std::vector<named_tensor> got,
                                    const microbatch_info& of, bool none_allowed);
 std::vector<named_tensor> with_names(const model& m, const std::vector<value_id>& ids, std::vector<tensor> tensors);

@@ -101,6 +101,7 @@ void expect_metrics(const pipeline& p, const stage_unit& s, const microbatch_inf
   metrics.samples = info.samples;
   metrics.counts = info.counts;
   for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!found[i].sums) continue; // an evaluation leaves it out
     const auto& loss = p.net->losses()[static_cast<std::size_t>(s.layers->losses()[i])];
     std::vector<shape> read;
     for (const auto id : loss.inputs)
@@ -341,8 +342,8 @@ void compute_update(backend& ops, const pipeline& p, stage_unit& s, const run_op
         in_place ? weight : ops.allocate(weight.type(), weight.dims(), memory_use::weights, weight.format());
     const auto& spec = s.layers->parameters()[i].spec;
     const bool decay = options.decay_norm_bias || !spec.norm_or_bias;
-    p.rule->step(ops, order.learning_rate * spec.rate, order.gradient_scale, decay, weight, gradient, owned.optimizer_states[i],
-                 target, strange, static_cast<std::int64_t>(i));
+    p.rule->step(ops, order.learning_rate * spec.rate, order.gradient_scale, decay, weight, gradient,
+                 owned.optimizer_states[i], target, strange, static_cast<std::int64_t>(i));
     if (order.averages) p.rule->average(ops, target, owned.optimizer_states[i]);
     next->tensors[i] = std::move(target);
   }

@@ -131,7 +131,11 @@ void stage_core::take_arguments(const key& k, stage_work& job) {
   if (m.info.samples == 0) return;
   // The source sends stage 0 what it reads in place of an activation.
   const auto& wanted = place_.is_first ? place_.layers->fed() : place_.layers->inputs();
-  job.inputs = in_model_order(net, wanted, std::move(m.tensors), m.info, false);
+  const bool evaluates = m.key.mode == phase::evaluation;
+  job.inputs = in_model_order(net, wanted, std::move(m.tensors), m.info, evaluates);
+  for (std::size_t i = 0; evaluates && i < wanted.size(); ++i)
+    if (!job.inputs[i] && net.is_evaluated(wanted[i], place_.layers->first()))
+      throw error("[message] tensor '" + net.value(wanted[i]).name + "' is empty");
   if (!fed) return;
   for (auto& t : in_model_order(net, place_.layers->fed(), std::move(fed->tensors), m.info, false))
     job.inputs.push_back(std::move(t));
