@@ -151,6 +151,18 @@ void add_block_e(network& net, const char* name) {
   b.end();
 }
 
+// torchvision's transform_input: images normalised by ImageNet's means and deviations become (pixel - 0.5) / 0.5, which
+// the published weights expect; they come from TensorFlow.
+void add_input_transform(network& net) {
+  constexpr std::array<double, 3> mean{0.485, 0.456, 0.406}, deviation{0.229, 0.224, 0.225};
+  std::vector<float> scale, shift;
+  for (std::size_t c = 0; c < mean.size(); ++c) {
+    scale.push_back(static_cast<float>(deviation.at(c) / 0.5));
+    shift.push_back(static_cast<float>((mean.at(c) - 0.5) / 0.5));
+  }
+  net.add("transform_input", layers::scale_channels(std::move(scale), std::move(shift)));
+}
+
 void add_stem(network& net) {
   add_unit(net, "", {"Conv2d_1a_3x3", 32, {3, 3}, {}, 2});
   add_unit(net, "", {"Conv2d_2a_3x3", 32, {3, 3}});
@@ -178,6 +190,7 @@ void add_auxiliary_head(network& net) {
 
 model build_inception_v3(const model_options& options) {
   network net("inception_v3", options, default_size, minimum_size, 3, 0.5F);
+  if (options.own.contains("transform-input")) add_input_transform(net);
   add_stem(net);
   add_block_a(net, "Mixed_5b", 32);
   add_block_a(net, "Mixed_5c", 64);
@@ -207,7 +220,8 @@ model_entry inception_v3_entry() {
           minimum_size,
           build_inception_v3,
           true,
-          {{"no-aux", "", "Without the auxiliary head, which serves training alone, from 299 pixels on"}}};
+          {{"no-aux", "", "Without the auxiliary head, which serves training alone, from 299 pixels on"},
+           {"transform-input", "", "Images as the published weights expect them, of ones normalised as ImageNet's"}}};
 }
 
 } // namespace penstock::apps

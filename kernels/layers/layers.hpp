@@ -23,4 +23,5 @@
 #include "kernels/layers/lstm.hpp"
 #include "kernels/layers/pool2d.hpp"
 #include "kernels/layers/relu.hpp"
+#include "kernels/layers/scale_channels.hpp"
 #include "kernels/layers/softmax.hpp"

@@ -1,5 +1,6 @@
 // Every model has torchvision's parameters: names, shapes, order-free counts and the spread of the initialisers.
 #include "apps/models/registry.hpp"
+#include "kernels/check.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -123,6 +124,30 @@ TEST(ModelSizes, InceptionsAuxiliaryHeadIsThereWhereItFits) {
   }
   EXPECT_EQ(parameters, 292U);
   EXPECT_EQ(parameters + states, 580U);
+}
+
+TEST(ModelSizes, AnEvaluationLeavesInceptionsAuxiliaryHeadOut) {
+  const auto whole = find_model("inception_v3").build({});
+  int left_out = 0;
+  for (int layer = 0; layer < static_cast<int>(whole.layers().size()); ++layer) {
+    const auto& name = whole.layers()[static_cast<std::size_t>(layer)].name;
+    EXPECT_EQ(whole.is_evaluated(layer), !name.starts_with("AuxLogits")) << name;
+    left_out += whole.is_evaluated(layer) ? 0 : 1;
+  }
+  EXPECT_GT(left_out, 5);
+}
+
+TEST(ModelSizes, InceptionsInputTransformHasNoParameters) {
+  model_options options;
+  options.image_size = 75;
+  const auto plain = find_model("inception_v3").build(options);
+  options.own["transform-input"] = "yes";
+  const auto transformed = find_model("inception_v3").build(options);
+  EXPECT_EQ(transformed.layers().front().op->kind(), "scale_channels");
+  EXPECT_EQ(transformed.layers().size(), plain.layers().size() + 1);
+  EXPECT_EQ(transformed.parameter_count(), plain.parameter_count());
+  options.channels = 1;
+  EXPECT_THROW(find_model("inception_v3").build(options), usage_error);
 }
 
 } // namespace
