@@ -2,6 +2,7 @@
 #include "apps/data/data.hpp"
 
 #include "actors/made_up_data.hpp"
+#include "apps/data/clips.hpp"
 #include "apps/data/formats.hpp"
 #include "apps/data/labelled_text.hpp"
 #include "apps/data/masked_text.hpp"
@@ -155,6 +156,12 @@ data_pair open_stream(const std::string& where, const data_options& options) {
   return {std::move(pair.train), std::move(pair.test), {}};
 }
 
+data_pair open_captioned(const std::string& where, const data_options& options) {
+  auto pair = open_clips(
+      where, {.most_steps = most_tokens_of(options, clip_options{}.most_steps), .lengths = lengths_of(options)});
+  return {std::move(pair.train), std::move(pair.test), {}};
+}
+
 const std::vector<data_kind<data_pair>>& sequence_kinds() {
   static const std::vector<data_kind<data_pair>> kinds{
       {"labelled-text", "DIR or TRAIN.tsv,TEST.tsv",
@@ -170,6 +177,8 @@ const std::vector<data_kind<data_pair>>& sequence_kinds() {
        [](const auto& a, const data_options& o) {
          return data_pair{open_sequence_tensors(a, *o.net), nullptr, {}};
        }},
+      {"clips", "DIR or TRAIN.safetensors,TEST.safetensors",
+       [](const auto& a, const data_options& o) { return open_captioned(a, o); }},
       {"synthetic", "", [](const auto&, const data_options& o) { return open_made_up(o); }},
   };
   return kinds;

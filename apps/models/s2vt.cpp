@@ -107,6 +107,21 @@ s2vt_written add_s2vt(model_builder& b, const s2vt_geometry& g, const s2vt_value
   return made;
 }
 
+model s2vt_step(const s2vt_geometry& g) {
+  model_builder b("s2vt-step");
+  const s2vt_values read{.frames = b.input("frames", dtype::f32, {1, g.frame_size}),
+                         .words = b.input("words", dtype::i64, {1}, {.below = g.vocabulary}),
+                         .stage = b.input("stage", dtype::f32, {1, 1})};
+  s2vt_memory memory;
+  for (const auto& [name, value] : {std::pair("h1", &memory.h1), std::pair("c1", &memory.c1),
+                                    std::pair("h2", &memory.h2), std::pair("c2", &memory.c2)})
+    *value = b.input(name, dtype::f32, {g.hidden});
+  const auto made = add_s2vt(b, g, read, &memory);
+  for (const auto id : {made.logits, made.memory.h1, made.memory.c1, made.memory.h2, made.memory.c2})
+    b.result(id);
+  return b.build();
+}
+
 model_entry s2vt_entry() {
   model_entry entry{
       .name = "s2vt", .summary = "S2VT: two LSTMs read a clip's frames, then write its caption", .build = build_s2vt};

@@ -42,4 +42,8 @@ struct s2vt_written {
 s2vt_written add_s2vt(model_builder& b, const s2vt_geometry& g, const s2vt_values& read,
                       const s2vt_memory* memory = nullptr);
 
+/// One step, to read a frame or to write a word. Inputs: frames (B, 1, frame size), words (B, 1), stage (B, 1, 1), h1,
+/// c1, h2, c2 (B, H); results: logits (B, 1, vocabulary), and h1, c1, h2, c2 behind the step.
+model s2vt_step(const s2vt_geometry& g);
+
 } // namespace penstock::apps

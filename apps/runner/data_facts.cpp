@@ -1,6 +1,8 @@
 // Looks at a data set for what the network must be like.
 #include "apps/runner/data_facts.hpp"
 
+#include "apps/data/clip_frames.hpp"
+#include "apps/data/clips.hpp"
 #include "apps/data/labelled_text.hpp"
 #include "apps/data/text_stream.hpp"
 #include "apps/text/open_tokenizer.hpp"
@@ -40,6 +42,12 @@ data_facts tensor_facts(const fs::path& file) {
   return {.image_size = dims[2], .channels = dims[1]};
 }
 
+data_facts clip_facts(const std::string& where) {
+  const auto files = clip_files_of(where);
+  return {.vocabulary = caption_words(read_captions(captions_beside(files.train))).size(),
+          .frame_size = features_of_frames(files.train)};
+}
+
 data_facts facts_of_data(const std::string& spec) {
   const auto colon = std::min(spec.find(':'), spec.size());
   const auto kind = spec.substr(0, colon);
@@ -47,6 +55,7 @@ data_facts facts_of_data(const std::string& spec) {
   if (argument.empty()) return {};
   if (kind == "labelled-text") return {.classes = labels_in(argument)};
   if (kind == "imagefolder") return {.classes = class_folders(argument)};
+  if (kind == "clips") return clip_facts(argument);
   if (kind == "tensors") return tensor_facts(argument);
   return {};
 }

@@ -14,10 +14,11 @@ struct data_facts {
   std::int64_t image_size = 0;
   std::int64_t channels = 0;
   std::int64_t vocabulary = 0; ///< the tokenizer's, or what a text has by itself
+  std::int64_t frame_size = 0; ///< features of a clip's frame
 };
 
-/// A tokenizer says how many tokens it knows, `tensors:` files say their image size and channels, folders of images their classes. Throws penstock::error for a
-/// tensors file that cannot be read.
+/// A tokenizer says how many tokens it knows, `tensors:` files say their image size and channels, folders of images
+/// their classes. Throws penstock::error for a tensors file that cannot be read.
 data_facts facts_of(const std::string& spec, const text_options& text = {});
 
 } // namespace penstock::apps

@@ -22,8 +22,10 @@ model_options complete_options(const app_options& o, const model_entry& entry) {
   const auto facts = of_option("--data", [&] { return facts_of(o.data, o.text); });
   if (network.vocabulary == 0) network.vocabulary = facts.vocabulary;
   if (network.vocabulary < facts.vocabulary)
-    throw usage_error(fmt::format("--vocabulary: found {}, wanted at least the {} tokens of --tokenizer",
-                                  network.vocabulary, facts.vocabulary));
+    throw usage_error(fmt::format("--vocabulary: found {}, wanted at least the {} {}", network.vocabulary,
+                                  facts.vocabulary,
+                                  facts.frame_size > 0 ? "words of --data" : "tokens of --tokenizer"));
+  if (facts.frame_size > 0) network.own.try_emplace("frame-size", std::to_string(facts.frame_size));
   if (!entry.takes_images) {
     if (network.classes == 0) network.classes = facts.classes > 0 ? facts.classes : model_options{}.classes;
     return network;

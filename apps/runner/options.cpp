@@ -45,8 +45,8 @@ void declare_data(command_line& line, app_options& o) {
   line.text("--data", o.data, "SPEC",
             entry == nullptr || entry->takes_images
                 ? "fashion-mnist:DIR, idx:DIR, cifar10:DIR, imagefolder:DIR, tensors:FILE.safetensors or synthetic"
-                : "labelled-text:DIR, masked-text:DIR, parallel:DIR, squad:DIR, tensors:FILE.safetensors, text:DIR or "
-                  "synthetic");
+                : "labelled-text:DIR, masked-text:DIR, parallel:DIR, squad:DIR, tensors:FILE.safetensors, text:DIR, "
+                  "clips:DIR or synthetic");
   declare_model_options(line, o);
   line.off("--no-augment", o.augment, "No random crop and flip");
   line.choice("--broken-images", o.broken_images, {"refuse", "skip"},

@@ -170,6 +170,16 @@ const std::vector<readme_command>& readme_commands() {
        "",
        ""},
       {data, "build/bin/penstock score bleu hyp data/bible-en-es/test.es", {}, "", "BLEU"},
+      {.section = data,
+       .text = "tools/get_data fashion-motion data/fashion-motion",
+       .why_not = "it downloads a Debian package"},
+      {data,
+       "build/bin/s2vt --data clips:data/fashion-motion --width 0.25 --stages 2 --optimizer adam --lr 2e-3 "
+       "--lr-schedule cosine --epochs 6 --save-weights s2vt.safetensors",
+       {},
+       "--epochs 1",
+       "done: 2 steps in "},
+      {data, "build/bin/s2vt --caption data/fashion-motion --weights s2vt.safetensors --width 0.25", {}, "", ""},
       {traces, "penstock trace summary FILE", {{"FILE", "run.pftrace"}}, "", "bubble"},
       {traces, "penstock trace timeline FILE", {{"FILE", "run.pftrace"}}, "", "stage 1"},
       {traces, "penstock trace lifeline FILE 17", {{"FILE", "run.pftrace"}}, "", "17"},
@@ -233,6 +243,7 @@ const std::vector<readme_command>& readme_commands() {
        .why_not = "these are tests beside this one"},
       {.section = training, .text = "tools/train_real/awd_kjv", .why_not = quickly},
       {.section = training, .text = "tools/train_real/vit_fashion", .why_not = quickly},
+      {.section = training, .text = "tools/train_real/s2vt_motion", .why_not = quickly},
       {.section = training, .text = "python tools/train_real/gnmt_bible", .why_not = quickly},
       {.section = training, .text = "python tools/train_real/minilm_glosses", .why_not = quickly},
       {.section = training, .text = "python tools/train_real/load_saved", .why_not = quickly},
@@ -256,7 +267,13 @@ std::vector<std::string> prelude_of(const std::string& section) {
         "mkdir -p data/bible-en-es && cd data/bible-en-es && for i in $(seq 20); do printf 'this is line %s\\testa es "
         "la "
         "línea %s\\n' $i $i; done > train.tsv && cut -f1 train.tsv > train.en && cut -f2 train.tsv > train.es && "
-        "head -3 train.en > test.en && head -3 train.es > test.es"};
+        "head -3 train.en > test.en && head -3 train.es > test.es",
+        "mkdir -p data/fashion-motion && python3 -c 'import os, sys; sys.path.insert(0, "
+        "os.path.dirname(os.path.realpath(\"tools/get_data\"))); "
+        "sys.dont_write_bytecode = True; from corpora.motion import write_clips; "
+        "[write_clips(f\"data/fashion-motion/{p}.safetensors\", [bytes(1600)] * 9, [0, 2, 5, 9]) for p in (\"train\", "
+        "\"test\")]' && for p in train test; do printf '0\\t2\\ta top\\n1\\t3\\ta bag\\n2\\t4\\ta top\\n' > "
+        "data/fashion-motion/$p.tsv; done"};
   if (section == "The trace tool") return {lenet + "run.pftrace", lenet + "other.pftrace", parts};
   if (section == "Several processes, several hosts") return {parts};
   if (section == "Change the plan while it trains")

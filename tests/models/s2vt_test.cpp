@@ -73,16 +73,11 @@ TEST(S2vt, LossIsTwentyTimesTheMeanOverWords) {
 
 TEST(S2vt, OneStepIsAModelOfItsOwnWithTheSameParameters) {
   const auto g = s2vt_geometry_of({.width = 0.01, .vocabulary = 11, .own = {{"frame-size", "5"}}});
-  model_builder b("step");
-  const s2vt_values read{.frames = b.input("frames", dtype::f32, {1, 5}),
-                         .words = b.input("words", dtype::i64, {1}),
-                         .stage = b.input("stage", dtype::f32, {1, 1})};
-  const s2vt_memory memory{b.input("h1", dtype::f32, {g.hidden}), b.input("c1", dtype::f32, {g.hidden}),
-                           b.input("h2", dtype::f32, {g.hidden}), b.input("c2", dtype::f32, {g.hidden})};
-  const auto made = add_s2vt(b, g, read, &memory);
-  EXPECT_EQ(b.spec(made.logits).dims, (shape{1, 1, 11}));
-  EXPECT_EQ(b.spec(made.memory.c2).dims, (shape{1, g.hidden}));
-  const auto step = parameters_of(b.build_inference(made.logits));
+  const auto one = s2vt_step(g);
+  ASSERT_EQ(one.results().size(), 5U);
+  EXPECT_EQ(one.value(one.results()[0]).spec.dims, (shape{1, 1, 11}));
+  EXPECT_EQ(one.value(one.results()[4]).spec.dims, (shape{1, g.hidden}));
+  const auto step = parameters_of(one);
   const auto whole = parameters_of(s2vt({{"frame-size", "5"}}, 0.01, 11));
   ASSERT_EQ(step.size(), whole.size());
   for (const auto& [name, spec] : whole)

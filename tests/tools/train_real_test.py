@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "train_real")
-PROOFS = ["awd_kjv", "gnmt_bible", "load_saved", "minilm_glosses", "vit_fashion"]
+PROOFS = ["awd_kjv", "gnmt_bible", "load_saved", "minilm_glosses", "s2vt_motion", "vit_fashion"]
 BIN = sys.argv.pop()
 
 
