@@ -133,7 +133,8 @@ int profile_command(std::span<const std::string> arguments) {
       apps::build_network(network, apps::of_option("--plugin", [&] { return apps::load_plugins(network.plugins); }));
   apps::of_option("--device", [&] { open_device(options.device, 0); }); // can it be had?
   options.samples = sizes_of(texts, built.net->least_training_samples().samples);
-  if (line.given("--data")) options.shapes = shapes_of(network, built, texts.batch);
+  const bool weighs_data = entry != nullptr && !entry->takes_images && line.given("--data");
+  if (weighs_data) options.shapes = shapes_of(network, built, texts.batch);
   if (!texts.output.empty()) apps::check_output_file("--output", texts.output);
   planner::profile measured;
   {

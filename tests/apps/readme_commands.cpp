@@ -125,6 +125,7 @@ const std::vector<readme_command>& readme_commands() {
        {},
        "--steps 3 --batch 8 --eval-every -1",
        "done: 3 steps in "},
+      {.section = data, .text = "tools/get_data kjv data/kjv", .why_not = "it downloads a Debian package"},
       {data,
        "build/bin/bert --head pretraining --data masked-text:data/kjv --tokenizer vocab.txt --width 0.17 --schedule "
        "1f1b --stages 2 --microbatches 2 --optimizer adamw --lr 1e-3",
@@ -142,7 +143,6 @@ const std::vector<readme_command>& readme_commands() {
        {},
        "",
        "step "},
-      {.section = data, .text = "tools/get_data kjv data/kjv", .why_not = "it downloads a Debian package"},
       {data,
        "build/bin/awd_lm --data text:data/kjv --width 0.25 --stages 2 --schedule 1f1b --microbatches 2 --steps 200",
        {},

@@ -80,7 +80,8 @@ public:
       segment_losses losses;
       range_.forward(ops_, call, inputs, weights_, {}, gradients != nullptr ? &kept : nullptr, &losses);
       for (std::size_t l = 0; l < losses.size(); ++l)
-        sums.sums[net_->losses()[l].first_sum] += *losses[l].sums.data<double>();
+        if (losses[l].sums) // else it is for training alone
+          sums.sums[net_->losses()[l].first_sum] += *losses[l].sums.data<double>();
       if (gradients != nullptr)
         range_.backward(ops_, call, {}, weights_, std::move(kept), *gradients, std::move(losses));
       carried_[m] = std::move(handed_on);
