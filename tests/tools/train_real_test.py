@@ -28,6 +28,13 @@ class Proofs(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout)
                 self.assertRegex(done.stdout.splitlines()[-1], r"^quick: .*\([0-9.]+ min, ")
 
+    def test_a_program_that_was_not_built_is_told_in_one_line(self):
+        with tempfile.TemporaryDirectory() as out:
+            done = subprocess.run([sys.executable, os.path.join(FOLDER, "awd_kjv"), "--quick", "--bin", out, "--out", out],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"\Aawd_kjv: .*/awd_lm: there is no such program; wanted a build: .*\n\Z")
+
     def test_every_script_of_the_folder_is_among_them(self):
         scripts = [name for name in os.listdir(FOLDER) if "." not in name and os.path.isfile(os.path.join(FOLDER, name))]
         self.assertEqual(sorted(scripts), sorted(PROOFS))

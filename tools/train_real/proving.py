@@ -106,6 +106,8 @@ def processor_seconds():
 def run_program(options, name, arguments, log, text=None):
     """Runs a program of ours; what it prints, which also stands in OUT/LOG.out while it runs, its errors in OUT/LOG.err."""
     command = [os.path.join(options.bin, name), *map(str, arguments)]
+    if not os.access(command[0], os.X_OK):
+        raise Failure(f"{command[0]}: there is no such program; wanted a build: cmake --build build, or tools/test")
     out, err = (os.path.join(options.out, log + end) for end in (".out", ".err"))
     with open(out, "w", encoding="utf-8") as output, open(err, "w", encoding="utf-8") as errors:
         done = subprocess.run(command, input=text, stdout=output, stderr=errors, text=True)
