@@ -5,6 +5,8 @@
 #include "kernels/microbatch_info.hpp"
 
 #include <memory>
+#include <mutex>
+#include <utility>
 
 namespace penstock::actors {
 
@@ -36,7 +38,6 @@ struct minibatch_facts {
   std::int64_t samples = 0;
   std::array<double, most_counts> counts{};         ///< by dataset::counts()
   std::array<std::int64_t, most_extents> extents{}; ///< by dataset::extents()
-  double rate = 1;                                  ///< a factor on the learning rate of the minibatch's update
   std::int64_t column = 0;                          ///< of its first sample, where minibatches continue each other
 };
 
@@ -51,6 +52,8 @@ public:
   /// Minibatches of each epoch.
   virtual std::int64_t per_epoch() const = 0;
   virtual minibatch_facts facts(std::int64_t minibatch) const = 0;
+  /// A factor on the learning rate of the minibatch's update. Every stage asks at every update, so it is quick.
+  virtual double rate(std::int64_t minibatch) const { return (void)minibatch, 1; }
   /// Fills plain tensors [samples, ...], one for each of dataset::inputs(), with the samples of the minibatch from
   /// `first` on. Throws penstock::error that names the place.
   virtual void load(std::int64_t minibatch, std::int64_t first, std::span<tensor> into) const = 0;
@@ -82,5 +85,21 @@ public:
 /// Order of the samples in an epoch: a permutation that derives from (seed, epoch) alone; the identity when not
 /// shuffled.
 std::vector<std::int64_t> epoch_order(std::int64_t samples, std::uint64_t seed, std::int64_t epoch, bool shuffled);
+
+/// The same, kept for the two epochs that a pipeline can straddle. Thread safe.
+class epoch_orders {
+public:
+  using order_ptr = std::shared_ptr<const std::vector<std::int64_t>>;
+  epoch_orders(std::int64_t samples, std::uint64_t seed, bool shuffled)
+      : samples_(samples), seed_(seed), shuffled_(shuffled) {}
+  order_ptr of(std::int64_t epoch) const;
+
+private:
+  std::int64_t samples_;
+  std::uint64_t seed_;
+  bool shuffled_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::pair<std::int64_t, order_ptr>> orders_;
+};
 
 } // namespace penstock::actors

@@ -112,7 +112,7 @@ training_run::training_run(resolved_run plan, const run_inputs& inputs, run_obse
       steps_(as_trained(inputs.net, plan_.options), observer_, plan_.options.lr, plan_.plan->microbatches,
              plan_.drains.per_epoch, plan_.drains.total),
       agenda_(inputs.changes, plan_.options.column_blocks), averaging_(plan_.options.asgd_patience) {
-  if (plan_.columns > 0) steps_.set_rates([data = plan_.data](std::int64_t m) { return data->facts(m).rate; });
+  steps_.set_rates([data = plan_.data](std::int64_t m) { return data->rate(m); });
   control_.part = run_part::nothing_to_lose;
   control_.has_folder = !plan_.options.checkpoint.empty() && !plan_.options.eval_only;
   doing("building the weights", run_part::nothing_to_lose);

@@ -49,4 +49,14 @@ std::vector<std::int64_t> epoch_order(std::int64_t samples, std::uint64_t seed, 
   return order;
 }
 
+epoch_orders::order_ptr epoch_orders::of(std::int64_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [e, order] : orders_)
+    if (e == epoch) return order;
+  if (orders_.size() >= 2) orders_.erase(orders_.begin());
+  auto order = std::make_shared<const std::vector<std::int64_t>>(epoch_order(samples_, seed_, epoch, shuffled_));
+  orders_.emplace_back(epoch, order);
+  return order;
+}
+
 } // namespace penstock::actors

@@ -5,17 +5,15 @@
 #include "kernels/check.hpp"
 #include "kernels/finite.hpp"
 
-#include <mutex>
-
 namespace penstock::actors {
 
 namespace {
 
-/// The order of an epoch is computed once and kept for the two epochs that a pipeline can straddle.
 class image_minibatches final : public minibatch_list {
 public:
   image_minibatches(const labelled_images& data, const batching& how)
-      : data_(data), how_(how), plan_(data.size(), how.batch, how.last) {}
+      : data_(data), how_(how), plan_(data.size(), how.batch, how.last),
+        orders_(data.size(), how.seed, how.training && data.shuffled()) {}
 
   std::int64_t per_epoch() const override { return plan_.per_epoch(); }
   std::int64_t least_samples() const override { return plan_.tail() > 0 ? plan_.tail() : how_.batch; }
@@ -28,7 +26,7 @@ public:
   void load(std::int64_t minibatch, std::int64_t first, std::span<tensor> into) const override {
     const auto range = plan_.at(minibatch);
     const auto epoch = how_.training ? range.epoch : 0;
-    const auto order = order_of(epoch);
+    const auto order = orders_.of(epoch);
     auto& images = into[0];
     auto& labels = into[1];
     const auto samples = images.dim(0);
@@ -49,23 +47,10 @@ public:
   }
 
 private:
-  using order_ptr = std::shared_ptr<const std::vector<std::int64_t>>;
-  order_ptr order_of(std::int64_t epoch) const {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [e, o] : orders_)
-      if (e == epoch) return o;
-    if (orders_.size() >= 2) orders_.erase(orders_.begin());
-    order_ptr o = std::make_shared<const std::vector<std::int64_t>>(
-        epoch_order(data_.size(), how_.seed, epoch, how_.training && data_.shuffled()));
-    orders_.emplace_back(epoch, o);
-    return o;
-  }
-
   const labelled_images& data_;
   batching how_;
   epoch_minibatches plan_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::pair<std::int64_t, order_ptr>> orders_;
+  epoch_orders orders_;
 };
 
 } // namespace

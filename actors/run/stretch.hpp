@@ -15,7 +15,7 @@ struct stretch {
   planner::schedule schedule;       ///< of its minibatches
   std::int64_t number = 0;          ///< drains before it
   std::int64_t first_minibatch = 0; ///< global id of tau 0
-  minibatches_ptr data{};           ///< facts of its minibatches; null: nothing to say
+  minibatches_ptr data{};           ///< its minibatches; null: nothing to say of them
   /// Where minibatches continue each other: batch columns, and the blocks that minibatches take in turn; else 0 and 1.
   std::int64_t columns = 0;
   int column_blocks = 1;
@@ -26,7 +26,7 @@ struct stretch {
   std::int64_t average_from = -1; ///< minibatches after which weights are averaged under asgd_patience; -1: not yet
 
   /// The factor on the learning rate that belongs to a minibatch.
-  double rate_of(std::int64_t minibatch) const { return data ? data->facts(minibatch).rate : 1; }
+  double rate_of(std::int64_t minibatch) const { return data ? data->rate(minibatch) : 1; }
 };
 using stretch_ptr = std::shared_ptr<const stretch>;
 

@@ -9,7 +9,6 @@
 #include "kernels/text.hpp"
 
 #include <algorithm>
-#include <mutex>
 
 namespace penstock::apps {
 
@@ -102,7 +101,7 @@ private:
 class masked_minibatches final : public actors::minibatch_list {
 public:
   masked_minibatches(const masked_text& data, const actors::batching& how)
-      : data_(data), how_(how), plan_(data.size(), how.batch, how.last) {}
+      : data_(data), how_(how), plan_(data.size(), how.batch, how.last), orders_(data.size(), how.seed, how.training) {}
 
   std::int64_t per_epoch() const override { return plan_.per_epoch(); }
   std::int64_t least_samples() const override { return plan_.tail() > 0 ? plan_.tail() : how_.batch; }
@@ -134,7 +133,7 @@ public:
 private:
   actors::sample_key key_of(const actors::minibatch_range& range, std::int64_t i) const {
     const auto epoch = how_.training ? range.epoch : 0;
-    return {how_.seed, epoch, (*order_of(epoch))[static_cast<std::size_t>(range.first + i)]};
+    return {how_.seed, epoch, (*orders_.of(epoch))[static_cast<std::size_t>(range.first + i)]};
   }
 
   void fill(const pretraining_sample& sample, std::int64_t row, std::span<tensor> into) const {
@@ -150,23 +149,10 @@ private:
     into[5].data<std::int64_t>()[row] = sample.is_random ? 1 : 0;
   }
 
-  // Kept for the two epochs that a pipeline can straddle.
-  using order_ptr = std::shared_ptr<const std::vector<std::int64_t>>;
-  order_ptr order_of(std::int64_t epoch) const {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [e, order] : orders_)
-      if (e == epoch) return order;
-    if (orders_.size() >= 2) orders_.erase(orders_.begin());
-    orders_.emplace_back(epoch, std::make_shared<const std::vector<std::int64_t>>(
-                                    actors::epoch_order(data_.size(), how_.seed, epoch, how_.training)));
-    return orders_.back().second;
-  }
-
   const masked_text& data_;
   actors::batching how_;
   actors::epoch_minibatches plan_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::pair<std::int64_t, order_ptr>> orders_;
+  actors::epoch_orders orders_;
 };
 
 actors::minibatches_ptr masked_text::minibatches(const actors::batching& how) const {

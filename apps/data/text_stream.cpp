@@ -73,8 +73,11 @@ public:
             .samples = how_.batch,
             .counts = {static_cast<double>(how_.batch), static_cast<double>(tokens)},
             .extents = {at.piece.steps},
-            .rate = how_.training ? static_cast<double>(at.piece.steps) / static_cast<double>(length_) : 1,
             .column = at.column};
+  }
+
+  double rate(std::int64_t minibatch) const override {
+    return how_.training ? static_cast<double>(place_of(minibatch).piece.steps) / static_cast<double>(length_) : 1;
   }
 
   void load(std::int64_t minibatch, std::int64_t first, std::span<tensor> into) const override {

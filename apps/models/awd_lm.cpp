@@ -9,9 +9,6 @@
 #include "kernels/losses/token_cross_entropy.hpp"
 #include "kernels/model_builder.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 namespace penstock::apps {
 
 namespace {
@@ -31,16 +28,8 @@ struct awd_geometry {
   float activation_penalty = 2, step_penalty = 1; ///< the published alpha and beta
 };
 
-std::int64_t scaled(std::int64_t size, double width) {
-  if (width == 1) return size;
-  return std::max<std::int64_t>(8, 8 * std::llround(static_cast<double>(size) * width / 8));
-}
-
 awd_geometry geometry_of(const model_options& options) {
-  if (!(options.width > 0 && options.width <= widest))
-    throw usage_error("awd_lm: width " + std::to_string(options.width) + " is not above 0 and at most 16");
-  if (!(options.dropout < 1))
-    throw usage_error("awd_lm: --dropout " + std::to_string(options.dropout) + " is not below 1");
+  check_width_and_dropout("awd_lm", options);
   awd_geometry g;
   if (options.vocabulary > 0) g.vocabulary = options.vocabulary;
   if (options.length > 0) g.length = options.length;

@@ -1,6 +1,7 @@
 // Reads a Hugging Face config.json as one that a person may have edited.
 #include "apps/models/bert_geometry.hpp"
 
+#include "apps/models/own_options.hpp"
 #include "kernels/check.hpp"
 #include "kernels/input_file.hpp"
 #include "kernels/text.hpp"
@@ -16,11 +17,6 @@ using planner::json_value;
 
 constexpr std::uint64_t largest_config = 1 << 20;
 constexpr std::int64_t most = 1 << 24; // of any size
-
-std::string own(const model_options& options, const std::string& name) {
-  const auto given = options.own.find(name);
-  return given == options.own.end() ? "" : given->second;
-}
 
 // Takes what it knows; collects what another model would be.
 class config_reader {
@@ -113,7 +109,7 @@ bert_geometry read_config(const std::string& file) {
 }
 
 bert_geometry unscaled(const model_options& options) {
-  const auto size = own(options, "size"), config = own(options, "hf-config");
+  const auto size = own_text(options, "size"), config = own_text(options, "hf-config");
   if (!config.empty()) {
     if (!size.empty()) throw usage_error("--size: --hf-config decides it; leave one of the two out");
     try {
@@ -144,10 +140,10 @@ void scale(bert_geometry& g, double width) {
 
 void take_vocabulary(bert_geometry& g, const model_options& options) {
   if (options.vocabulary == 0) return;
-  const bool is_fixed = !own(options, "hf-config").empty();
+  const bool is_fixed = !own_text(options, "hf-config").empty();
   if (is_fixed && options.vocabulary > g.vocabulary)
-    throw usage_error("vocabulary of bert: found " + std::to_string(options.vocabulary) + " tokens, wanted at most the " +
-                      std::to_string(g.vocabulary) + " of vocab_size in --hf-config");
+    throw usage_error("vocabulary of bert: found " + std::to_string(options.vocabulary) +
+                      " tokens, wanted at most the " + std::to_string(g.vocabulary) + " of vocab_size in --hf-config");
   if (!is_fixed) g.vocabulary = options.vocabulary;
 }
 
@@ -157,7 +153,7 @@ bert_geometry bert_geometry_of(const model_options& options) {
   auto g = unscaled(options);
   scale(g, options.width);
   take_vocabulary(g, options);
-  if (const auto form = own(options, "gelu"); !form.empty()) {
+  if (const auto form = own_text(options, "gelu"); !form.empty()) {
     if (form != "erf" && form != "tanh") throw usage_error("--gelu: found " + in_quotes(form) + ", wanted erf or tanh");
     g.gelu = form == "erf" ? layers::gelu_form::erf : layers::gelu_form::tanh;
   }

@@ -1,6 +1,7 @@
 // Checks what a person may ask of a network, and adds its layers one behind the other.
 #include "apps/models/network.hpp"
 
+#include "apps/models/own_options.hpp"
 #include "kernels/check.hpp"
 #include "kernels/losses/cross_entropy.hpp"
 
@@ -53,9 +54,7 @@ network::network(std::string name, model_options options, std::int64_t default_s
       builder_(name_, {options_.channels, options_.image_size, options_.image_size}), last_(builder_.input()) {}
 
 std::int64_t network::scaled(std::int64_t size) const {
-  if (options_.width == 1) return size;
-  const auto rounded = 8 * std::llround(static_cast<double>(size) * options_.width / 8);
-  return std::max<std::int64_t>(8, rounded);
+  return apps::scaled(size, options_.width);
 }
 
 void network::add(const std::string& layer, layer_ptr op) {

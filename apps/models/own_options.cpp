@@ -4,8 +4,10 @@
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 
 namespace penstock::apps {
 
@@ -50,6 +52,18 @@ double own_real(const model_options& options, const std::string& name, double ot
     throw usage_error("--" + name + ": found " + in_quotes(text) + ", wanted a number from 0 to " +
                       (is_open ? "less than " : "") + number_text(most));
   return value;
+}
+
+std::int64_t scaled(std::int64_t size, double width) {
+  if (width == 1) return size;
+  return std::max<std::int64_t>(8, 8 * std::llround(static_cast<double>(size) * width / 8));
+}
+
+void check_width_and_dropout(const std::string& model, const model_options& options) {
+  if (!(options.width > 0 && options.width <= widest))
+    throw usage_error(model + ": width " + std::to_string(options.width) + " is not above 0 and at most 16");
+  if (!(options.dropout < 1))
+    throw usage_error(model + ": --dropout " + std::to_string(options.dropout) + " is not below 1");
 }
 
 } // namespace penstock::apps

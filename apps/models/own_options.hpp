@@ -1,4 +1,4 @@
-// Values of the options that a model has for itself.
+// Values of the options that a model has for itself, and what --width and --dropout mean to all.
 #pragma once
 
 #include "apps/models/registry.hpp"
@@ -17,5 +17,10 @@ std::int64_t own_whole(const model_options& options, const std::string& name, st
 enum class upper_end : std::uint8_t { included, excluded };
 double own_real(const model_options& options, const std::string& name, double otherwise, double most,
                 upper_end end = upper_end::included);
+
+/// DESIGN section 9: rounded to a multiple of 8, at least 8; as it is where the width is 1.
+std::int64_t scaled(std::int64_t size, double width);
+/// Throws usage_error, the model's name in front, for a width or a rate of dropout that no model takes.
+void check_width_and_dropout(const std::string& model, const model_options& options);
 
 } // namespace penstock::apps

@@ -7,7 +7,6 @@
 #include "kernels/layers/layers.hpp"
 #include "kernels/losses/token_cross_entropy.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 namespace penstock::apps {
@@ -20,11 +19,6 @@ constexpr float loss_weight = 20;
 constexpr float bias_rate = 2; // of both linear layers
 constexpr initializer drawn{initializer_kind::uniform, 0.08F};
 constexpr initializer zero{initializer_kind::constant, 0};
-
-std::int64_t scaled(std::int64_t size, double width) {
-  if (width == 1) return size;
-  return std::max<std::int64_t>(8, 8 * std::llround(static_cast<double>(size) * width / 8));
-}
 
 // Caffe's "xavier" of its own accord looks at what comes in alone.
 initializer caffe_xavier(std::int64_t fan_in) {
@@ -60,8 +54,7 @@ model build_s2vt(const model_options& options) {
 } // namespace
 
 s2vt_geometry s2vt_geometry_of(const model_options& options) {
-  if (!(options.width > 0 && options.width <= widest))
-    throw usage_error("s2vt: width " + std::to_string(options.width) + " is not above 0 and at most 16");
+  check_width_and_dropout("s2vt", options);
   s2vt_geometry g;
   g.frame_size = own_whole(options, "frame-size", g.frame_size, 1, most_features);
   for (auto* size : {&g.frame_width, &g.word_width, &g.hidden})

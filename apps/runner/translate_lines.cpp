@@ -102,11 +102,7 @@ private:
     auto found = actors::read_weights(std::make_shared<const model>(entry.build(options_.network)),
                                       {.file = options_.weights, .adapt = entry.adapt_weights}, pool_);
     if (!found.note.empty()) complain(model_, found.note);
-    named_tensors weights;
-    const std::string_view prefix = "weights/";
-    for (auto& [name, value] : found.whole.tensors)
-      if (name.starts_with(prefix)) weights.emplace(name.substr(prefix.size()), std::move(value));
-    return weights;
+    return actors::weights_of({std::move(found.whole)});
   }
 
   // Without the tokens around it: an empty line has none.

@@ -363,7 +363,7 @@ TEST(CarriedState, ARateOfAMinibatchIsAFactorOfItsUpdate) {
   std::string last;
   for (std::int64_t m = 0; m < 5; ++m) {
     by_hand.steps = m + 1;
-    by_hand.lr.base = o.lr.base * static_cast<float>(list->facts(m).rate);
+    by_hand.lr.base = o.lr.base * static_cast<float>(list->rate(m));
     EXPECT_EQ(whole.seen.steps.at(static_cast<std::size_t>(m)).learning_rate, by_hand.lr.base);
     last = train_tiny(by_hand, extras_of()).summary.weights_sha256;
     by_hand.resume = true;

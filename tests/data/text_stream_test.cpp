@@ -67,7 +67,7 @@ TEST(TextStream, TrainingColumnsAreAwdsAndFollowOnFromPieceToPiece) {
       EXPECT_EQ(facts.samples, 3);
       EXPECT_EQ(facts.column, 0);
       EXPECT_EQ(facts.counts[1], static_cast<double>(3 * facts.extents[0]));
-      EXPECT_DOUBLE_EQ(facts.rate, static_cast<double>(facts.extents[0]) / 3);
+      EXPECT_DOUBLE_EQ(list->rate(minibatch), static_cast<double>(facts.extents[0]) / 3);
       const auto values = loaded(*pair.train, *list, minibatch);
       for (std::size_t c = 0; c < 3; ++c) {
         const auto &input = values.at("input")[c], &labels = values.at("labels")[c];
@@ -114,7 +114,7 @@ TEST(TextStream, AnEvaluationCountsEveryPredictionOnceAndPadsTheRest) {
       double counted = 0;
       for (std::int64_t i = 0; i < list->per_epoch(); ++i) {
         const auto facts = list->facts(i);
-        EXPECT_EQ(facts.rate, 1);
+        EXPECT_EQ(list->rate(i), 1);
         EXPECT_TRUE(facts.extents[0] == 3 || i + 1 == list->per_epoch());
         counted += facts.counts[1];
         const auto values = loaded(*pair.train, *list, i);

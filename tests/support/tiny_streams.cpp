@@ -24,8 +24,11 @@ public:
                                   .counts = {static_cast<double>(how_.batch), static_cast<double>(how_.batch * length)},
                                   .column = minibatch % how_.column_blocks * how_.batch};
     facts.extents[0] = length;
-    if (data_.rated) facts.rate = static_cast<double>(length) / 4;
     return facts;
+  }
+
+  double rate(std::int64_t minibatch) const override {
+    return data_.rated ? static_cast<double>(at(minibatch).second) / 4 : 1;
   }
 
   void load(std::int64_t minibatch, std::int64_t first, std::span<tensor> into) const override {
