@@ -184,8 +184,9 @@ signal_guard::signal_guard(actors::run_control& control, std::string_view progra
 }
 
 signal_guard::~signal_guard() {
+  // A program that was asked to end leaves with its own code, whatever comes on its last steps.
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1})
-    forget(signal, SIG_DFL);
+    if (ending == 0) forget(signal, SIG_DFL);
   current = nullptr;
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(wake_, &one, sizeof one);

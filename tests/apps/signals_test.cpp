@@ -1,9 +1,10 @@
-// Signals that come while a program is about to be replaced.
+// Signals that come while a program is about to be replaced, or to leave.
 #include "apps/runner/signals.hpp"
 
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <future>
 #include <thread>
 #include <unistd.h>
@@ -38,6 +39,31 @@ TEST(HeldSignals, ArePassedOnByThreadsThatGetThem) {
     EXPECT_EQ(sigismember(&waiting, SIGUSR1), 1);
   }
   EXPECT_TRUE(control.checkpoint);
+}
+
+TEST(LateSignals, LeaveAnEndedProgramItsCode) {
+  const auto leave = [] {
+    {
+      actors::run_control control;
+      const signal_guard signals(control);
+      ::raise(SIGINT);
+    }
+    ::raise(SIGINT);
+    ::raise(SIGUSR1);
+    std::exit(signal_guard::exit_code());
+  };
+  EXPECT_EXIT(leave(), ::testing::ExitedWithCode(130), "SIGINT");
+}
+
+TEST(LateSignals, AreTheSystemsWhereNobodyAskedForTheEnd) {
+  const auto leave = [] {
+    {
+      actors::run_control control;
+      const signal_guard signals(control);
+    }
+    ::raise(SIGTERM);
+  };
+  EXPECT_EXIT(leave(), ::testing::KilledBySignal(SIGTERM), "");
 }
 
 } // namespace
