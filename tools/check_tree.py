@@ -48,7 +48,7 @@ VENDORS = {
     "benchmark/": ["tools/"],
 }
 # Nothing here may reach CAF, not even through other headers of ours.
-CAF_FREE = ["actors/checkpoint/", "actors/optimizer/optimizer_core", "actors/policy/", "actors/run/coordinator_core",
+CAF_FREE = ["actors/checkpoint/", "actors/freeze/", "actors/optimizer/optimizer_core", "actors/policy/", "actors/run/coordinator_core",
             "actors/run/metrics_core", "actors/run/watchdog", "actors/source/source_core", "actors/stage/stage_core",
             "actors/stage/worker_core", "actors/trace/", "apps/models/", "apps/data/", "apps/metrics/", "apps/text/", "kernels/", "planner/",
             "tools/trace/", "transport/"]

@@ -50,7 +50,9 @@ void add_average_pool(network& net, const std::string& name) {
 /// A block whose branches all begin with its input and end in its concatenation.
 class block {
 public:
-  block(network& net, const std::string& name) : net_(net), prefix_(name + "."), input_(net.last()) {}
+  block(network& net, const std::string& name) : net_(net), prefix_(name + "."), input_(net.last()) {
+    net.builder().freeze_unit();
+  }
 
   /// Ends in its last unit.
   void branch(std::initializer_list<unit> units) {
@@ -164,12 +166,16 @@ void add_input_transform(network& net) {
 }
 
 void add_stem(network& net) {
-  add_unit(net, "", {"Conv2d_1a_3x3", 32, {3, 3}, {}, 2});
-  add_unit(net, "", {"Conv2d_2a_3x3", 32, {3, 3}});
-  add_unit(net, "", {"Conv2d_2b_3x3", 64, {3, 3}, {1, 1}});
+  const auto add = [&](const unit& u) {
+    net.builder().freeze_unit();
+    add_unit(net, "", u);
+  };
+  add({"Conv2d_1a_3x3", 32, {3, 3}, {}, 2});
+  add({"Conv2d_2a_3x3", 32, {3, 3}});
+  add({"Conv2d_2b_3x3", 64, {3, 3}, {1, 1}});
   net.max_pool("maxpool1", {.kernel = 3, .stride = 2});
-  add_unit(net, "", {"Conv2d_3b_1x1", 80});
-  add_unit(net, "", {"Conv2d_4a_3x3", 192, {3, 3}});
+  add({"Conv2d_3b_1x1", 80});
+  add({"Conv2d_4a_3x3", 192, {3, 3}});
   net.max_pool("maxpool2", {.kernel = 3, .stride = 2});
 }
 
@@ -178,6 +184,7 @@ void add_stem(network& net) {
 void add_auxiliary_head(network& net) {
   const auto trunk = net.last();
   const std::string prefix = "AuxLogits.";
+  net.builder().freeze_unit();
   net.add(prefix + "avgpool", layers::pool2d({.kind = pool_kind::average, .kernel = {5, 5}, .stride = {3, 3}}));
   add_unit(net, prefix, {"conv0", 128});
   add_unit(net, prefix, {"conv1", 768, {5, 5}});
@@ -204,6 +211,7 @@ model build_inception_v3(const model_options& options) {
   add_block_d(net, "Mixed_7a");
   add_block_e(net, "Mixed_7b");
   add_block_e(net, "Mixed_7c");
+  net.builder().freeze_unit();
   net.add("avgpool", layers::adaptive_average_pool2d({1, 1}));
   net.dropout("dropout");
   net.add("flatten", layers::flatten());

@@ -42,6 +42,7 @@ void add_body(network& net, block_kind kind, const block_args& args) {
 }
 
 void add_block(network& net, block_kind kind, const block_args& args, bool downsample) {
+  net.builder().freeze_unit();
   const auto input = net.last();
   add_body(net, kind, args);
   const auto body = net.last();
@@ -58,6 +59,7 @@ void add_block(network& net, block_kind kind, const block_args& args, bool downs
 
 model build_resnet(const char* name, block_kind kind, std::array<int, 4> blocks, const model_options& options) {
   network net(name, options, default_size, minimum_size, 3, 0.0F);
+  net.builder().freeze_unit();
   add_conv_norm(net, "conv1", "bn1", net.scaled(64), {.kernel = 7, .stride = 2, .padding = 3});
   net.relu("relu");
   net.max_pool("maxpool", {.kernel = 3, .stride = 2, .padding = 1});
@@ -75,6 +77,7 @@ model build_resnet(const char* name, block_kind kind, std::array<int, 4> blocks,
       previous = planes * expansion;
     }
   }
+  net.builder().freeze_unit();
   net.add("avgpool", layers::adaptive_average_pool2d({1, 1}));
   net.add("flatten", layers::flatten());
   net.linear("fc", net.classes());

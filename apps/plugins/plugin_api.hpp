@@ -70,13 +70,15 @@ static std::uint64_t table_hash(std::uint64_t hash) {
 
 static inline std::uint64_t plugin_layouts() {
   return table_hash<layer, loss_function, backend, device, stream, allocator, event, tensor_format, convolution_ops,
-                    elementwise_ops, linear_ops, loss_ops, normalisation_ops, optimizer_ops>(
+                    elementwise_ops, linear_ops, loss_ops, normalisation_ops, optimizer_ops, actors::freeze_policy>(
       layout_hash<std::string, std::vector<int>, std::function<void()>, std::shared_ptr<int>, buffer, tensor,
                   tensor_spec, parameter_spec, state_spec, random_key, run_context, forward_result, backward_result,
                   backward_input_result, layer, backend, conv2d_args, layer_gradients, model_layer, model_value,
                   model_input, model_loss, model,
 
-                  model_builder, model_options, model_entry, plugin_layer, plugin_registry, layer_options>());
+                  model_builder, model_options, model_entry, plugin_layer, plugin_registry, layer_options,
+                  actors::freeze_layer_seen, actors::freeze_unit_seen, actors::freeze_statistics,
+                  actors::plugin_freeze_policy>());
 }
 
 } // namespace penstock::apps
@@ -110,8 +112,8 @@ struct penstock_plugin {
   void (*register_into)(penstock::apps::plugin_registry&);
 };
 
-/// Defines the entry point of a plug-in: its name, and the void function(plugin_registry&) that adds its layers and
-/// models.
+/// Defines the entry point of a plug-in: its name, and the void function(plugin_registry&) that adds its layers, models
+/// and freeze policies.
 #define PENSTOCK_PLUGIN(plugin_name, function)                                                                         \
   extern "C" __attribute__((visibility("default"))) const penstock_plugin* penstock_plugin_entry() {                   \
     static const penstock_plugin self{penstock::apps::plugin_abi,                                                      \

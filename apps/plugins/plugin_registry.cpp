@@ -1,6 +1,7 @@
-// Names of plug-in layers and models, and the options of layers.
+// Names of plug-in layers, models and policies, and the options of layers.
 #include "apps/plugins/plugin_registry.hpp"
 
+#include "actors/freeze/freeze_policies.hpp"
 #include "kernels/check.hpp"
 #include "kernels/text.hpp"
 
@@ -25,6 +26,12 @@ void check_name(const char* what, const std::string& name) {
 const plugin_layer* find_layer(const std::vector<plugin_layer>& layers, std::string_view name) {
   const auto at = std::find_if(layers.begin(), layers.end(), [&](const auto& l) { return l.name == name; });
   return at == layers.end() ? nullptr : &*at;
+}
+
+const actors::plugin_freeze_policy* find_policy(const std::vector<actors::plugin_freeze_policy>& policies,
+                                                std::string_view name) {
+  const auto at = std::find_if(policies.begin(), policies.end(), [&](const auto& p) { return p.name == name; });
+  return at == policies.end() ? nullptr : &*at;
 }
 
 bool has_model(const std::vector<model_entry>& models, const std::string& name) {
@@ -60,6 +67,14 @@ void plugin_registry::add_model(model_entry entry) {
   models_.push_back(std::move(entry));
 }
 
+void plugin_registry::add_freeze_policy(std::string name, std::string summary, actors::freeze_policy_factory make) {
+  check_name("freeze policy", name);
+  if (!make) throw usage_error("freeze policy " + in_quotes(name) + " has no function that makes it");
+  if (actors::is_freeze_policy(name) || find_policy(freeze_policies_, name) != nullptr)
+    throw usage_error("freeze policy " + in_quotes(name) + " exists already");
+  freeze_policies_.push_back({std::move(name), std::move(summary), std::move(make), {}});
+}
+
 layer_ptr plugin_registry::make_layer(std::string_view name, std::string_view options) const {
   const auto* found = find_layer(layers_, name);
   if (found == nullptr) {
@@ -86,12 +101,19 @@ void plugin_registry::adopt(const std::string& plugin, plugin_registry other) {
       throw usage_error("layer " + in_quotes(l.name) + " exists already (plug-in '" + known->plugin + "')");
   for (const auto& m : other.models_)
     refuse_known_model(m.name);
+  for (const auto& p : other.freeze_policies_)
+    if (const auto* known = find_policy(freeze_policies_, p.name))
+      throw usage_error("freeze policy " + in_quotes(p.name) + " exists already (plug-in '" + known->plugin + "')");
   for (auto& l : other.layers_) {
     l.plugin = plugin;
     layers_.push_back(std::move(l));
   }
   for (auto& m : other.models_)
     apps::add_model(std::move(m));
+  for (auto& p : other.freeze_policies_) {
+    p.plugin = plugin;
+    freeze_policies_.push_back(std::move(p));
+  }
   plugins_.push_back(plugin);
 }
 

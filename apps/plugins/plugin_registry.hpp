@@ -1,6 +1,7 @@
-// What plug-ins bring: layers by name. A plug-in fills one while it is loaded.
+// What plug-ins bring: layers, models and freeze policies by name. A plug-in fills one while it is loaded.
 #pragma once
 
+#include "actors/freeze/freeze_policy.hpp"
 #include "apps/models/registry.hpp"
 
 namespace penstock::apps {
@@ -16,7 +17,7 @@ struct plugin_layer {
   std::string plugin; ///< who brought it; filled in by the loader
 };
 
-/// Layers and models of the plug-ins loaded so far. Not thread safe: plug-ins are loaded before a run starts.
+/// Layers, models and policies of the plug-ins loaded so far. Not thread safe: plug-ins are loaded before a run starts.
 class plugin_registry {
 public:
   /// Throws usage_error for a name that is empty, malformed or taken, and for a missing factory.
@@ -25,9 +26,14 @@ public:
   /// usage_error for a name that is empty or taken, and for a missing function.
   void add_model(model_entry entry);
 
+  /// A policy for `--freeze NAME` or `--freeze NAME:OPTIONS`. Throws usage_error for a name that is empty, malformed or
+  /// taken, and for a missing factory.
+  void add_freeze_policy(std::string name, std::string summary, actors::freeze_policy_factory make);
+
   const std::vector<plugin_layer>& layers() const { return layers_; }
   /// Added models that are not in the global registry yet.
   const std::vector<model_entry>& models() const { return models_; }
+  const std::vector<actors::plugin_freeze_policy>& freeze_policies() const { return freeze_policies_; }
   const std::vector<std::string>& plugins() const { return plugins_; }
 
   /// A layer by name and options. Throws usage_error with the nearest name, or with what the factory says.
@@ -40,6 +46,7 @@ public:
 private:
   std::vector<plugin_layer> layers_;
   std::vector<model_entry> models_;
+  std::vector<actors::plugin_freeze_policy> freeze_policies_;
   std::vector<std::string> plugins_;
 };
 

@@ -1,4 +1,5 @@
 // Loading plug-ins: what a good one brings, and the one line that each kind of bad one gets.
+#include "actors/freeze/freeze_policies.hpp"
 #include "apps/plugins/plugin_api.hpp"
 #include "kernels/check.hpp"
 #include "tests/plugins/example_plugin.hpp"
@@ -45,6 +46,37 @@ TEST(LoadPlugin, BringsLayersAndModels) {
   const auto net = find_model("perceptron").build({.image_size = 8, .classes = 3});
   EXPECT_EQ(net.classes(), 3);
   EXPECT_EQ(net.parameter_count(), 64 * 64 + 64 + 3 * 64 + 3);
+}
+
+TEST(LoadPlugin, BringsFreezePolicies) {
+  const auto& policies = example_plugin().freeze_policies();
+  ASSERT_EQ(policies.size(), 1U);
+  EXPECT_EQ(policies[0].plugin, "custom_layer");
+  const auto policy = actors::parse_freeze_policy("one_by_one:limit=2", policies);
+  actors::freeze_statistics seen;
+  seen.units.resize(5);
+  EXPECT_EQ(policy->depth(seen), 1);
+  seen.depth = 2;
+  EXPECT_EQ(policy->depth(seen), 2);
+  EXPECT_EQ(refusal([&] { actors::parse_freeze_policy("one_by_one:limit=0", policies); }),
+            "[plugin] custom_layer: freeze policy 'one_by_one': limit 0 freezes nothing");
+}
+
+TEST(LoadPlugin, FreezePoliciesKeepToNamesThatAreFree) {
+  plugin_registry registry;
+  const auto make = [](std::string_view) { return actors::schedule_policy(0.5); };
+  EXPECT_EQ(refusal([&] { registry.add_freeze_policy("schedule", "", make); }),
+            "freeze policy 'schedule' exists already");
+  EXPECT_EQ(refusal([&] { registry.add_freeze_policy("a:b", "", make); }),
+            "freeze policy 'a:b' needs a name of letters, digits, '_', '-' and '.'");
+  EXPECT_EQ(refusal([&] { registry.add_freeze_policy("none", "", nullptr); }),
+            "freeze policy 'none' has no function that makes it");
+  registry.add_freeze_policy("one_by_one", "", make);
+  EXPECT_EQ(refusal([&] {
+              auto loaded = example_plugin();
+              loaded.adopt("another", registry);
+            }),
+            "freeze policy 'one_by_one' exists already (plug-in 'custom_layer')");
 }
 
 TEST(LoadPlugin, RefusesAnotherAbiWithoutReadingMore) {

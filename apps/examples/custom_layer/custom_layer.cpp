@@ -1,7 +1,9 @@
-// A plug-in: names the layers and the small network that it brings.
+// A plug-in: names the layers, the small network and the freeze policy that it brings.
 #include "activations.hpp"
 #include "apps/plugins/plugin_api.hpp"
 #include "kernels/layers/layers.hpp"
+
+#include <algorithm>
 
 namespace {
 
@@ -34,9 +36,32 @@ penstock::model build_perceptron(const penstock::apps::model_options& options) {
   return builder.build(x);
 }
 
+/// Freezes one unit more at each decision, up to a limit.
+class one_by_one final : public penstock::actors::freeze_policy {
+public:
+  explicit one_by_one(int limit) : limit_(limit) {}
+  std::string text() const override { return "one_by_one:limit=" + std::to_string(limit_); }
+  bool reads_gradients() const override { return false; }
+  int depth(const penstock::actors::freeze_statistics& seen) const override {
+    return std::min({seen.depth + 1, limit_, static_cast<int>(seen.units.size())});
+  }
+
+private:
+  int limit_;
+};
+
+penstock::actors::freeze_policy_ptr make_one_by_one(std::string_view text) {
+  layer_options options(text);
+  const auto limit = static_cast<int>(options.number("limit", 1));
+  options.finish();
+  if (limit < 1) throw penstock::usage_error("limit " + std::to_string(limit) + " freezes nothing");
+  return std::make_shared<one_by_one>(limit);
+}
+
 void register_into(penstock::apps::plugin_registry& registry) {
   registry.add_layer("swish", "x * sigmoid(beta x); option beta, 1", make_swish);
   registry.add_layer("leaky_relu", "x or slope * x; option slope, 0.01", make_leaky_relu);
+  registry.add_freeze_policy("one_by_one", "one unit more at each decision; option limit, 1", make_one_by_one);
   registry.add_model({"perceptron", "two linear layers with swish between them", 28, 1, build_perceptron});
 }
 
