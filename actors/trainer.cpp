@@ -4,9 +4,9 @@
 #include "actors/checkpoint/checkpoint_writer.hpp"
 #include "actors/checkpoint/digest.hpp"
 #include "actors/checkpoint/weights_file.hpp"
-#include "actors/policy/settle_plan.hpp"
-#include "actors/ranks/job.hpp"
+#include "actors/policy/freezing.hpp"
 #include "actors/ranks/serial_observer.hpp"
+#include "actors/ranks/tell_others.hpp"
 #include "actors/ranks/trace_files.hpp"
 #include "actors/run/averaging_start.hpp"
 #include "actors/run/column_needs.hpp"
@@ -27,7 +27,6 @@
 #include <iterator>
 #include <optional>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 namespace penstock::actors {
@@ -55,11 +54,12 @@ public:
   run_summary run();
 
 private:
-  void load();
+  int load();
   void take_position(const checkpoint_position& at);
   std::shared_ptr<const named_tensors> carried_anew();
   void say_that_drains_move(bool moved);
   void name_changes(const checkpoint_position& before);
+  void say_what_is_frozen(int before);
   void train_stretches();
   void prepare(const plan_change& change);
   void change_plan();
@@ -99,6 +99,7 @@ private:
   std::int64_t checkpointed_at_ = -1;
   std::int64_t stretch_begun_ = -1; // after so many minibatches; none under this plan yet
   bool told_of_moves_ = false;
+  bool has_frozen_ = false; // layers, under this plan or one before
   // What all ranks agree on: a signal may reach only one of them.
   bool stopping_ = false;
   bool checkpoint_asked_ = false;
@@ -170,11 +171,14 @@ checkpoint_position training_run::position() const {
           record_of(plan_, inputs_),
           learning_rate(o.lr, std::max<std::int64_t>(done_ - 1, 0)),
           o.last == last_batch::drop,
-          averaging_.seen()};
+          averaging_.seen(),
+          has_frozen_};
 }
 
-void training_run::load() {
+// What was learnt before; the depth to which that was frozen.
+int training_run::load() {
   const auto& o = plan_.options;
+  int frozen_until = o.resume ? 0 : plan_.plan->frozen_until;
   memory_pool pool;
   std::vector<stage_snapshot> all;
   if (o.resume) {
@@ -186,6 +190,7 @@ void training_run::load() {
         for (const auto& [name, t] : stage.tensors)
           require_finite(t, "[checkpoint] " + o.checkpoint.string() + ": tensor " + name);
     take_position(saved.at);
+    frozen_until = frozen_until_of(saved.stages, *inputs_.net);
     load_snapshots(now_->built(), spread_snapshots(std::move(saved.stages), now_->built(), transfers_.get(), pool),
                    o.checkpoint);
     require_carried(plan_, now_->built(), done_);
@@ -199,6 +204,7 @@ void training_run::load() {
     if (!given.note.empty()) observer_.on_note(given.note);
     load_partial(now_->built(), spread_snapshots({std::move(given.whole)}, now_->built(), transfers_.get(), pool));
   }
+  return frozen_until;
 }
 
 // A stretch that begins elsewhere in the round of blocks deals minibatches anew.
@@ -228,8 +234,17 @@ void training_run::take_position(const checkpoint_position& at) {
     summary_.drains.assign(std::istream_iterator<std::int64_t>(numbers), {});
   }
   averaging_.resume(at.evaluations, inputs_.ranks);
+  has_frozen_ = at.has_frozen;
   checkpointed_at_ = resumed_ = done_;
   agenda_.forget_until(done_);
+}
+
+void training_run::say_what_is_frozen(int before) {
+  const auto& net = *inputs_.net;
+  const int now = plan_.plan->frozen_until;
+  has_frozen_ = has_frozen_ || now > 0;
+  const auto line = now == before ? describe_freeze(net, now) : describe_freeze_change(net, before, now);
+  if (!line.empty()) observer_.on_note(line);
 }
 
 // Up to here any rank may have left; from here on all end at one minibatch.
@@ -284,6 +299,7 @@ void training_run::change_plan() {
   const auto drained = std::chrono::steady_clock::now();
   const auto change = agenda_.take();
   doing("changing the plan", run_part::training);
+  const int frozen_before = plan_.plan->frozen_until;
   const auto exchange = std::make_shared<plan_exchange>(inputs_.ranks, now_->number() + 1);
   if (inputs_.ranks != nullptr) {
     inputs_.ranks->control.on_failure([all = transfers_, exchange](const transport::job_failure& cause) {
@@ -308,6 +324,8 @@ void training_run::change_plan() {
   const auto seen = describe_plan(plan_, *inputs_.net);
   summary_.plan = seen.plan;
   summary_.stages = seen.stages;
+  summary_.frozen_parameters = seen.frozen_parameters;
+  summary_.freeze = seen.freeze;
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - drained;
   summary_.plan_changes.push_back({{done_, plan_.plan}, taken.count(), exchange->bytes_moved()});
   if (trace_)
@@ -319,6 +337,7 @@ void training_run::change_plan() {
   steps_.set_tellers(metrics_tellers(now_->built()));
   agenda_.answer("");
   observer_.on_note("the plan changed" + after + ": " + describe_stages(*plan_.plan) + ", " + plan_.plan->schedule);
+  if (plan_.plan->frozen_until != frozen_before) say_what_is_frozen(frozen_before);
 }
 
 void training_run::after_drain(std::int64_t planned_end) {
@@ -415,7 +434,7 @@ void training_run::summarise(const results& all) {
 run_summary training_run::run() {
   const auto begin = std::chrono::steady_clock::now();
   const auto& o = plan_.options;
-  load();
+  say_what_is_frozen(load());
   if (!o.trace.empty()) {
     auto header = header_of(plan_, inputs_.net->name());
     header.first_minibatch = done_;
@@ -440,18 +459,6 @@ run_summary training_run::run() {
   summarise(all);
   summary_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return std::move(summary_);
-}
-
-// What broke here may have broken because a rank was lost or the job had ended. Who is lost becomes known a little
-// later than that a connection broke, and is the better cause.
-std::optional<transport::job_failure> tell_others(const job& ranks, const std::string& what) {
-  constexpr auto patience = std::chrono::milliseconds(600); // twice what the control plane takes over a suspicion
-  const auto until = std::chrono::steady_clock::now() + patience;
-  while (!ranks.control.failure() && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  ranks.control.fail(what);
-  auto cause = ranks.control.failure();
-  return cause && cause->rank != ranks.rank() ? cause : std::nullopt;
 }
 
 } // namespace

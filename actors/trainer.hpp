@@ -76,6 +76,9 @@ struct run_summary {
   std::string weights_sha256;
   std::string state_sha256;
   std::vector<stage_report> stages;
+  std::int64_t parameters = 0;
+  std::int64_t frozen_parameters = 0;     ///< of them, under `plan`
+  std::string freeze;                     ///< describe_freeze: "" where nothing is frozen
   std::vector<std::int64_t> drains;       ///< minibatches done at each drain
   std::vector<taken_change> plan_changes; ///< that took place in this leg; `plan` is the last of them
   std::vector<std::string> changes; ///< what a resumed run does otherwise than the checkpoint's: "--lr 0.1 -> 0.05"

@@ -132,9 +132,9 @@ bool model::counts_anything(const microbatch_info& of) const {
   return std::any_of(losses_.begin(), losses_.end(), [&](const model_loss& l) { return of.counts[l.count] > 0; });
 }
 
-model::sample_need model::least_training_samples() const {
+model::sample_need model::least_training_samples(int first_layer) const {
   sample_need most;
-  for (int l = 0; l < static_cast<int>(layers_.size()); ++l) {
+  for (int l = first_layer; l < static_cast<int>(layers_.size()); ++l) {
     const auto& layer = layers_[static_cast<std::size_t>(l)];
     const auto samples = layer.op->least_training_samples(input_specs(l));
     if (samples > most.samples) most = {samples, layer.name};

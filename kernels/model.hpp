@@ -138,13 +138,13 @@ public:
   /// Whether any loss has something to count in such a minibatch. Where none has, nothing flows back.
   bool counts_anything(const microbatch_info& of) const;
 
-  /// The layer that asks for the most samples in a training micro-batch, the first of several; 1 and "" where none
-  /// does.
+  /// The layer, that one or a later one, that asks for the most samples in a training micro-batch, the first of
+  /// several; 1 and "" where none does.
   struct sample_need {
     std::int64_t samples = 1;
     std::string layer;
   };
-  sample_need least_training_samples() const;
+  sample_need least_training_samples(int first_layer = 0) const;
 
   /// The same with that label smoothing in every loss that has labels. Throws usage_error where none has.
   model smoothed(float label_smoothing) const;

@@ -29,10 +29,6 @@ tensor unshared(backend& ops, tensor gradient) {
   return copy;
 }
 
-bool leaves_out(const model& m, int layer, phase mode) {
-  return mode == phase::evaluation && !m.is_evaluated(layer);
-}
-
 void look_through_results(backend& ops, const segment_call& call, const std::string& name, const layer& op,
                           const std::string& what, std::span<const tensor> results) {
   if (call.tells == nullptr || op.keeps_finite()) return;
@@ -55,8 +51,8 @@ std::uint64_t name_hash(std::string_view name) {
   return h;
 }
 
-segment::segment(std::shared_ptr<const model> m, int first, int last)
-    : model_(std::move(m)), first_(first), last_(last) {
+segment::segment(std::shared_ptr<const model> m, int first, int last, int frozen_until)
+    : model_(std::move(m)), first_(first), last_(last), frozen_until_(frozen_until) {
   const int count = static_cast<int>(model_->layers().size());
   check(0 <= first && first < last && last <= count, "segment outside its model");
   inputs_ = model_->crossing(first_);
@@ -68,7 +64,7 @@ segment::segment(std::shared_ptr<const model> m, int first, int last)
   wants_gradient_.resize(model_->values().size(), false);
   for (int l = 0; l < count; ++l) {
     const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
-    bool wants = !model_->parameters(l).empty();
+    bool wants = l >= frozen_until_ && !model_->parameters(l).empty();
     for (const auto id : layer.inputs)
       wants = wants || wants_gradient_[index_of(id)];
     for (const auto id : layer.outputs)
@@ -79,6 +75,54 @@ segment::segment(std::shared_ptr<const model> m, int first, int last)
     }
   }
   fuse();
+  find_needed();
+  find_kept();
+}
+
+bool segment::is_needed(value_id id, int cut, phase mode) const {
+  if (mode == phase::evaluation) return model_->is_evaluated(id, cut);
+  const auto& v = model_->value(id);
+  const auto reads = [&](int l) { return l >= cut && needed_[static_cast<std::size_t>(l)]; };
+  const auto judges = [&](int l) {
+    return model_->losses()[static_cast<std::size_t>(l)].after >= std::max(cut, frozen_until_);
+  };
+  const auto& results = model_->results();
+  return std::any_of(v.consumers.begin(), v.consumers.end(), reads) ||
+         std::any_of(v.losses.begin(), v.losses.end(), judges) ||
+         std::find(results.begin(), results.end(), id) != results.end();
+}
+
+// From the last layer to the first: consumers come before what they read.
+void segment::find_needed() {
+  needed_.assign(model_->layers().size(), true);
+  for (int l = frozen_until_ - 1; l >= 0; --l) {
+    const auto& outputs = model_->layers()[static_cast<std::size_t>(l)].outputs;
+    needed_[static_cast<std::size_t>(l)] =
+        std::any_of(outputs.begin(), outputs.end(), [&](value_id id) { return is_needed(id, 0, phase::training); });
+  }
+}
+
+void segment::find_kept() {
+  for (std::size_t i = 0; i < model_->values().size(); ++i) {
+    const auto& v = model_->values()[i];
+    const auto reads = [&](int l) { return first_active() <= l && l < last_; };
+    if (v.producer < first_active() && std::any_of(v.consumers.begin(), v.consumers.end(), reads))
+      kept_.push_back(static_cast<value_id>(i));
+  }
+}
+
+bool segment::leaves_out(int layer, phase mode) const {
+  return mode == phase::evaluation ? !model_->is_evaluated(layer) : !needed_[static_cast<std::size_t>(layer)];
+}
+
+bool segment::leaves_out(const model_loss& loss, phase mode) const {
+  return mode == phase::evaluation ? !model_->is_evaluated(loss) : loss.after < frozen_until_;
+}
+
+bool segment::counts_anything(const microbatch_info& of) const {
+  const auto& losses = model_->losses();
+  return std::any_of(losses.begin(), losses.end(),
+                     [&](const model_loss& l) { return !leaves_out(l, phase::training) && of.counts[l.count] > 0; });
 }
 
 void segment::add_names(int layer) {
@@ -129,6 +173,7 @@ int segment::only_reader(int layer) const {
   if (std::find(results.begin(), results.end(), outputs.front()) != results.end()) return -1;
   const auto& readers = model_->value(outputs.front()).consumers;
   if (readers.size() != 1 || readers.front() >= last_) return -1;
+  if (layer < frozen_until_ && readers.front() >= frozen_until_) return -1; // they compute in two ways
   const auto& reader = call_of(readers.front());
   const bool alone = model_->layers()[static_cast<std::size_t>(readers.front())].inputs.size() == 1;
   const bool is_function = reader.parameter_count == 0 && reader.state_count == 0 && reader.carried_count == 0;
@@ -154,7 +199,7 @@ std::vector<format_ptr> segment::parameter_formats(backend& ops) const {
 std::vector<int> segment::uses(phase mode) const {
   std::vector<int> left(model_->values().size(), 0);
   for (int l = first_; l < last_; ++l) {
-    if (calls_[static_cast<std::size_t>(l - first_)].absorbed || leaves_out(*model_, l, mode)) continue;
+    if (calls_[static_cast<std::size_t>(l - first_)].absorbed || leaves_out(l, mode)) continue;
     for (const auto id : model_->layers()[static_cast<std::size_t>(l)].inputs)
       ++left[index_of(id)];
   }
@@ -162,7 +207,7 @@ std::vector<int> segment::uses(phase mode) const {
     ++left[index_of(id)];
   for (const int l : losses_) {
     const auto& loss = model_->losses()[static_cast<std::size_t>(l)];
-    if (mode == phase::evaluation && !model_->is_evaluated(loss)) continue;
+    if (leaves_out(loss, mode)) continue;
     for (const auto id : loss.inputs)
       ++left[index_of(id)];
   }
@@ -172,11 +217,12 @@ std::vector<int> segment::uses(phase mode) const {
 run_context segment::context_for(backend& ops, const segment_call& call, int layer, std::span<tensor> states) const {
   const auto& s = calls_[static_cast<std::size_t>(layer - first_)];
   const auto& name = model_->layers()[static_cast<std::size_t>(layer)].name;
+  const bool is_frozen = layer < frozen_until_;
   return run_context{.ops = ops,
-                     .mode = call.mode,
+                     .mode = is_frozen ? phase::evaluation : call.mode,
                      .random = {call.seed, name_hash(name), call.minibatch, call.microbatch},
                      .state = states.empty() ? states : states.subspan(s.first_state, s.state_count),
-                     .update_state = call.update_state,
+                     .update_state = call.update_state && !is_frozen,
                      .carried =
                          call.carried.empty() ? call.carried : call.carried.subspan(s.first_carried, s.carried_count),
                      .carried_out = nullptr,
@@ -186,6 +232,62 @@ run_context segment::context_for(backend& ops, const segment_call& call, int lay
                      .tells = call.tells};
 }
 
+void segment::judge(backend& ops, const segment_call& call, int layer, const walked_values& values,
+                    segment_losses* losses) const {
+  for (std::size_t i = 0; losses != nullptr && i < losses_.size(); ++i) {
+    const auto& loss = model_->losses()[static_cast<std::size_t>(losses_[i])];
+    if (loss.after != layer || leaves_out(loss, call.mode)) continue;
+    std::vector<tensor> read;
+    for (const auto id : loss.inputs)
+      read.push_back(values.of[index_of(id)]);
+    (*losses)[i] = loss.op->forward(ops, read, call.mode);
+  }
+}
+
+void segment::run_layer(backend& ops, const segment_call& call, int l, walked_values& values,
+                        std::span<const tensor> weights, std::span<tensor> states, segment_activations* keep,
+                        segment_losses* losses) const {
+  const auto& s = call_of(l);
+  if (leaves_out(l, call.mode)) {
+    if (call.carried_out != nullptr) call.carried_out->resize(call.carried_out->size() + s.carried_count);
+    return;
+  }
+  if (s.absorbed) return judge(ops, call, l, values, losses);
+  const auto begin = begin_of(ops, call);
+  const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
+  std::vector<tensor> read;
+  for (const auto id : layer.inputs) {
+    auto& v = values.of[index_of(id)];
+    if (--values.left[index_of(id)] == 0)
+      read.push_back(std::move(v));
+    else
+      read.push_back(v);
+  }
+  auto context = context_for(ops, call, l, states);
+  std::vector<tensor> handed_on;
+  if (call.carried_out != nullptr && s.carried_count > 0) context.carried_out = &handed_on;
+  auto result = s.op->forward(context, read, weights.subspan(s.first_parameter, s.parameter_count));
+  if (context.carried_out != nullptr) {
+    check(handed_on.size() == s.carried_count, "a layer handed on another number of tensors than it said");
+    call.carried_out->insert(call.carried_out->end(), handed_on.begin(), handed_on.end());
+  }
+  const auto& ids = results_of(l);
+  check(result.outputs.size() == ids.size(), "a layer returned another number of outputs than it inferred");
+  look_through_results(ops, call, layer.name, *s.op, "the output", result.outputs);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (values.left[index_of(ids[i])] > 0) values.of[index_of(ids[i])] = result.outputs[i];
+  judge(ops, call, l, values, losses); // its time counts to the layer
+  if (call.observe)
+    call.observe({.layer = l,
+                  .pass = layer_pass::forward,
+                  .begin = begin,
+                  .end = ops.record(),
+                  .outputs = result.outputs,
+                  .saved = result.saved});
+  result.outputs.clear();
+  if (keep != nullptr && s.needs_backward) keep->saved[static_cast<std::size_t>(l - first_)] = std::move(result.saved);
+}
+
 std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std::vector<tensor> arguments,
                                      std::span<const tensor> weights, std::span<tensor> states,
                                      segment_activations* keep, segment_losses* losses) const {
@@ -193,72 +295,32 @@ std::vector<tensor> segment::forward(backend& ops, const segment_call& call, std
             states.size() == states_.size() && (call.carried.empty() || call.carried.size() == carried_.size()),
         "segment::forward with another number of tensors");
   if (call.carried_out != nullptr) call.carried_out->clear();
-  std::vector<tensor> values(model_->values().size());
+  walked_values values{std::vector<tensor>(model_->values().size()), uses(call.mode)};
   for (std::size_t i = 0; i < arguments.size(); ++i)
-    values[index_of(i < inputs_.size() ? inputs_[i] : fed_[i - inputs_.size()])] = std::move(arguments[i]);
-  auto left = uses(call.mode);
+    values.of[index_of(i < inputs_.size() ? inputs_[i] : fed_[i - inputs_.size()])] = std::move(arguments[i]);
   if (keep != nullptr) keep->saved.assign(calls_.size(), {});
   if (losses != nullptr) losses->assign(losses_.size(), {});
-  const auto judge = [&](int layer) {
-    for (std::size_t i = 0; losses != nullptr && i < losses_.size(); ++i) {
-      const auto& loss = model_->losses()[static_cast<std::size_t>(losses_[i])];
-      if (loss.after != layer || (call.mode == phase::evaluation && !model_->is_evaluated(loss))) continue;
-      std::vector<tensor> read;
-      for (const auto id : loss.inputs)
-        read.push_back(values[index_of(id)]);
-      (*losses)[i] = loss.op->forward(ops, read, call.mode);
-    }
-  };
   for (int l = first_; l < last_; ++l) {
-    const auto& s = calls_[static_cast<std::size_t>(l - first_)];
-    if (leaves_out(*model_, l, call.mode)) {
-      if (call.carried_out != nullptr) call.carried_out->resize(call.carried_out->size() + s.carried_count);
-      continue;
-    }
-    if (s.absorbed) {
-      judge(l);
-      continue;
-    }
-    const auto begin = begin_of(ops, call);
-    const auto& layer = model_->layers()[static_cast<std::size_t>(l)];
-    std::vector<tensor> read;
-    for (const auto id : layer.inputs) {
-      auto& v = values[index_of(id)];
-      if (--left[index_of(id)] == 0)
-        read.push_back(std::move(v));
-      else
-        read.push_back(v);
-    }
-    auto context = context_for(ops, call, l, states);
-    std::vector<tensor> handed_on;
-    if (call.carried_out != nullptr && s.carried_count > 0) context.carried_out = &handed_on;
-    auto result = s.op->forward(context, read, weights.subspan(s.first_parameter, s.parameter_count));
-    if (context.carried_out != nullptr) {
-      check(handed_on.size() == s.carried_count, "a layer handed on another number of tensors than it said");
-      call.carried_out->insert(call.carried_out->end(), handed_on.begin(), handed_on.end());
-    }
-    const auto& ids = results_of(l);
-    check(result.outputs.size() == ids.size(), "a layer returned another number of outputs than it inferred");
-    look_through_results(ops, call, layer.name, *s.op, "the output", result.outputs);
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      if (left[index_of(ids[i])] > 0) values[index_of(ids[i])] = result.outputs[i];
-    judge(l); // its time counts to the layer
-    if (call.observe)
-      call.observe({.layer = l,
-                    .pass = layer_pass::forward,
-                    .begin = begin,
-                    .end = ops.record(),
-                    .outputs = result.outputs,
-                    .saved = result.saved});
-    result.outputs.clear();
-    if (keep != nullptr && s.needs_backward)
-      keep->saved[static_cast<std::size_t>(l - first_)] = std::move(result.saved);
+    if (call.kept != nullptr && l == first_active())
+      for (const auto id : kept_)
+        call.kept->push_back(values.of[index_of(id)]);
+    run_layer(ops, call, l, values, weights, states, keep, losses);
   }
   std::vector<tensor> outputs;
   for (const auto id : outputs_)
-    outputs.push_back(call.mode == phase::evaluation && !model_->is_evaluated(id, last_) ? tensor{}
-                                                                                         : values[index_of(id)]);
+    outputs.push_back(is_needed(id, last_, call.mode) ? values.of[index_of(id)] : tensor{});
   return outputs;
+}
+
+void segment::recompute(backend& ops, const segment_call& call, std::vector<tensor> kept,
+                        std::span<const tensor> weights, std::span<tensor> states, segment_activations& keep) const {
+  check(kept.size() == kept_.size(), "segment::recompute with another number of tensors");
+  walked_values values{std::vector<tensor>(model_->values().size()), uses(call.mode)};
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    values.of[index_of(kept_[i])] = std::move(kept[i]);
+  keep.saved.assign(calls_.size(), {});
+  for (int l = first_active(); l < last_; ++l)
+    run_layer(ops, call, l, values, weights, states, &keep, nullptr);
 }
 
 // A layer with several outputs of which only some are read gets zeros for the others.
@@ -300,7 +362,7 @@ void segment::judge_losses(backend& ops, const segment_call& call, int layer, se
   for (std::size_t i = losses.size(); i-- > 0;) {
     const auto& loss = model_->losses()[static_cast<std::size_t>(losses_[i])];
     const auto count = call.info.counts[loss.count];
-    if (loss.after != layer || !model_->counts_anything(call.info)) continue;
+    if (loss.after != layer || !counts_anything(call.info)) continue;
     const auto scale = count > 0 ? loss.options.weight / static_cast<float>(count) : 0.0F;
     auto found = loss.op->backward(ops, losses[i].saved, scale);
     losses[i] = {};
@@ -319,7 +381,7 @@ std::vector<tensor> segment::walk_back(backend& ops, const segment_call& call, l
   value_gradients dv(ops, model_->values().size());
   for (std::size_t i = 0; i < output_gradients.size(); ++i)
     dv[outputs_[i]] = std::move(output_gradients[i]);
-  for (int l = last_ - 1; l >= first_; --l) {
+  for (int l = last_ - 1; l >= first_active(); --l) {
     const auto begin = begin_of(ops, call);
     judge_losses(ops, call, l, losses, dv);
     const auto& s = call_of(l);

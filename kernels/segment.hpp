@@ -4,6 +4,7 @@
 #include "kernels/model.hpp"
 #include "kernels/outcome.hpp"
 
+#include <algorithm>
 #include <functional>
 
 namespace penstock {
@@ -59,6 +60,8 @@ struct segment_call {
   std::int32_t microbatch = 0;
   microbatch_info info{}; ///< its samples and extents; the counts that losses are divided by
   bool update_state = true;
+  /// Takes what recompute() begins with, of a forward; no layer may then write into that. Null: nobody wants it.
+  std::vector<tensor>* kept = nullptr;
   /// What the minibatch before left, by segment::carried(); empty, or no tensor: zeros. A backward does not read it.
   std::span<const tensor> carried{};
   std::vector<tensor>* carried_out = nullptr; ///< takes what the next one is handed, in that order; may be null
@@ -69,13 +72,23 @@ struct segment_call {
 
 /// Immutable plan of layers [first, last) of a model: fused pairs, last uses, boundary tensors. Shared by replicas.
 /// Gradients of a tensor with several consumers are summed in reverse topological order, also across cuts.
+///
+/// Frozen layers, those before `frozen_until` of the model, compute in training what they compute in an evaluation and
+/// keep nothing; they have no gradient, and nothing behind them makes one for them. Losses among them are not computed
+/// in training, nor layers that only those need. No layer of theirs is fused with one that is not frozen.
 class segment {
 public:
-  segment(std::shared_ptr<const model> m, int first, int last);
+  segment(std::shared_ptr<const model> m, int first, int last, int frozen_until = 0);
 
   const model& whole() const { return *model_; }
   int first() const { return first_; }
   int last() const { return last_; }
+  /// The first layer of the range that is not frozen; last() where all are.
+  int first_active() const { return std::clamp(frozen_until_, first_, last_); }
+  bool is_frozen() const { return first_active() == last_; }
+  bool is_frozen(int layer) const { return layer < frozen_until_; } ///< any of the model's
+  /// How many of parameters() belong to frozen layers: the first ones.
+  std::size_t frozen_parameters() const { return is_frozen() ? parameters_.size() : first_parameter(first_active()); }
   /// Tensors that come from the stage before and go out, in model order; skip connections that only pass through are in
   /// both. The last range puts out the model's results.
   const std::vector<value_id>& inputs() const { return inputs_; }
@@ -98,16 +111,26 @@ public:
   std::vector<format_ptr> parameter_formats(backend& ops) const;
   /// True for a layer of the range that is computed within one before it (layer::try_fuse).
   bool is_absorbed(int layer) const { return calls_.at(static_cast<std::size_t>(layer - first_)).absorbed; }
-  /// True when some layer before the range has parameters, so that input gradients are wanted at all.
+  /// Whether layers behind `cut`, their losses or whoever reads results need that value in this phase.
+  bool is_needed(value_id id, int cut, phase mode) const;
+  /// Whether any loss that is trained by has something to count in such a minibatch. Where none has, nothing flows
+  /// back.
+  bool counts_anything(const microbatch_info& of) const;
+  /// True when some layer that is not frozen made it or something it was made of, and has parameters.
   bool wants_gradient(value_id id) const { return wants_gradient_.at(static_cast<std::size_t>(id)); }
 
   /// `arguments`: those of inputs(), then those of fed(), in their order; weights in that of parameters(), states in
   /// that of states(). Fills `keep` unless evaluating, and `losses`; null: no loss is computed. Returns outputs in the
-  /// order of outputs(). An evaluation leaves out what model::is_evaluated says: such a loss has no sums, such an
-  /// output is none.
+  /// order of outputs(). An evaluation leaves out what model::is_evaluated says, training what only losses of frozen
+  /// layers need: such a loss has no sums, such an output is none.
   std::vector<tensor> forward(backend& ops, const segment_call& call, std::vector<tensor> arguments,
                               std::span<const tensor> weights, std::span<tensor> states, segment_activations* keep,
                               segment_losses* losses = nullptr) const;
+
+  /// A training forward once more from what `call.kept` took, for what it leaves: the layers that are not frozen, with
+  /// no loss. The call must be that forward's, but without updating states.
+  void recompute(backend& ops, const segment_call& call, std::vector<tensor> kept, std::span<const tensor> weights,
+                 std::span<tensor> states, segment_activations& keep) const;
 
   /// Output gradients in the order of outputs() ("none" allowed); what a forward found of the losses adds theirs, each
   /// times its weight over what it is counted by, nothing where that is 0. Weight gradients are put into `gradients`
@@ -140,6 +163,10 @@ private:
   void add_names(int layer);
   void fuse();
   int only_reader(int layer) const;
+  void find_needed();
+  void find_kept();
+  bool leaves_out(int layer, phase mode) const;
+  bool leaves_out(const model_loss& loss, phase mode) const;
   std::vector<int> uses(phase mode) const;
   const std::vector<value_id>& results_of(int layer) const;
   run_context context_for(backend& ops, const segment_call& call, int layer, std::span<tensor> states) const;
@@ -150,6 +177,16 @@ private:
   std::vector<tensor> walk_back(backend& ops, const segment_call& call, layer_pass pass,
                                 std::vector<tensor> output_gradients, segment_activations activations,
                                 segment_losses losses, const layer_backward& run) const;
+  /// What a forward has made so far, and how often it is still read.
+  struct walked_values {
+    std::vector<tensor> of; // by value
+    std::vector<int> left;
+  };
+  void judge(backend& ops, const segment_call& call, int layer, const walked_values& values,
+             segment_losses* losses) const;
+  void run_layer(backend& ops, const segment_call& call, int layer, walked_values& values,
+                 std::span<const tensor> weights, std::span<tensor> states, segment_activations* keep,
+                 segment_losses* losses) const;
   class value_gradients;
   void judge_losses(backend& ops, const segment_call& call, int layer, segment_losses& losses,
                     value_gradients& gradients) const;
@@ -160,6 +197,7 @@ private:
   std::shared_ptr<const model> model_;
   int first_;
   int last_;
+  int frozen_until_;
   std::vector<value_id> inputs_;
   std::vector<value_id> outputs_;
   std::vector<value_id> fed_;
@@ -169,6 +207,8 @@ private:
   std::vector<segment_state> carried_;
   std::vector<layer_call> calls_;
   std::vector<bool> wants_gradient_; // per value of the model
+  std::vector<bool> needed_;         // per layer of the model: in training
+  std::vector<value_id> kept_;       // that layers which are not frozen read of what is made before them
 };
 
 /// 64-bit FNV-1a: the layer part of a random key.

@@ -40,14 +40,8 @@ void put_in_place(const fs::path& writing, const fs::path& final_folder) {
 manifest_stage write_stage(const stage_snapshot& s, const fs::path& folder, std::size_t number) {
   const auto file = folder / ("stage-" + std::to_string(number) + ".safetensors");
   write_safetensors(file, s.tensors);
-  return {file.filename().string(),
-          fs::file_size(file),
-          sha256_of_file(file),
-          s.first_layer,
-          s.layers,
-          s.replicas,
-          s.version,
-          s.optimizer_steps};
+  return {file.filename().string(), fs::file_size(file), sha256_of_file(file), s.first_layer, s.layers, s.replicas,
+          s.frozen_layers,          s.version,           s.optimizer_steps};
 }
 
 void write_text(const fs::path& file, const std::string& text) {

@@ -27,9 +27,11 @@ std::string stage_file_name(std::size_t stage) {
 }
 
 json to_json(const manifest_stage& s) {
-  return {
+  json all{
       {"file", s.file},     {"bytes", s.bytes},       {"sha256", s.sha256},   {"first_layer", s.first_layer},
       {"layers", s.layers}, {"replicas", s.replicas}, {"version", s.version}, {"optimizer_steps", s.optimizer_steps}};
+  if (s.frozen_layers > 0) all["frozen_layers"] = s.frozen_layers;
+  return all;
 }
 
 json to_json(const checkpoint_manifest& m) {
@@ -49,6 +51,7 @@ json to_json(const checkpoint_manifest& m) {
            {"learning_rate", m.at.learning_rate},
            {"last_batch", m.at.drops_last_batch ? "drop" : "keep"},
            {"stages", std::move(stages)}};
+  if (m.at.has_frozen) all["has_frozen"] = true;
   const auto& seen = m.at.evaluations;
   if (seen.losses.empty()) return all;
   all["evaluations"] = {{"losses", seen.losses}, {"last_at", seen.last_at}};
@@ -109,8 +112,9 @@ asgd_trigger::history evaluations_of(const json_value& v, std::int64_t step) {
   return seen;
 }
 
-manifest_stage stage_of(const json_value& v, std::size_t stage, std::int64_t step, const std::string& optimizer) {
-  v.allow({"file", "bytes", "sha256", "first_layer", "layers", "replicas", "version", "optimizer_steps"});
+manifest_stage stage_of(const json_value& v, std::size_t stage, const checkpoint_position& at) {
+  v.allow(
+      {"file", "bytes", "sha256", "first_layer", "layers", "replicas", "frozen_layers", "version", "optimizer_steps"});
   manifest_stage s;
   s.file = v.at("file").text();
   if (s.file != stage_file_name(stage)) v.at("file").refuse(stage_file_name(stage));
@@ -120,10 +124,15 @@ manifest_stage stage_of(const json_value& v, std::size_t stage, std::int64_t ste
   s.layers = count(v.at("layers"), 1, 1'000'000'000);
   s.replicas = static_cast<std::size_t>(count(v.at("replicas"), 1, most_replicas));
   // A minibatch makes one update at most, and at least one with those of all other replicas.
-  const auto least = step / most_replicas + (step % most_replicas != 0 ? 1 : 0);
+  // What is frozen has none, and what was begins anew.
+  const auto least = at.has_frozen ? 0 : at.step / most_replicas + (at.step % most_replicas != 0 ? 1 : 0);
   for (const auto& [parameter, updates] : v.at("optimizer_steps").members())
-    s.optimizer_steps[parameter] = count(updates, optimizer == "asgd" ? 0 : least, step); // asgd's begin later
-  s.version = count(v.at("version"), s.optimizer_steps.empty() ? 0 : least, step);
+    s.optimizer_steps[parameter] = count(updates, at.optimizer == "asgd" ? 0 : least, at.step); // asgd's begin later
+  s.version = count(v.at("version"), 0, at.step); // counted anew under each plan
+  if (const auto frozen = v.find("frozen_layers")) {
+    if (!at.has_frozen) frozen->refuse("none in a run that has frozen no layer");
+    s.frozen_layers = count(*frozen, 1, s.layers);
+  }
   return s;
 }
 
@@ -133,7 +142,7 @@ checkpoint_manifest read(const std::string& text, const std::string& source, std
   if (!all.is_object()) v.refuse("an object");
   v.at("format").natural(format_version, format_version);
   v.allow({"format", "model", "optimizer", "schedule", "step", "batch", "samples", "seed", "drains", "options",
-           "learning_rate", "last_batch", "evaluations", "stages", "sha256"});
+           "learning_rate", "last_batch", "has_frozen", "evaluations", "stages", "sha256"});
   checkpoint_manifest m;
   m.at.model = words(v.at("model"));
   m.at.optimizer = words(v.at("optimizer"));
@@ -148,9 +157,10 @@ checkpoint_manifest read(const std::string& text, const std::string& source, std
   const auto last = v.at("last_batch").text();
   if (last != "keep" && last != "drop") v.at("last_batch").refuse("keep or drop");
   m.at.drops_last_batch = last == "drop";
+  if (const auto frozen = v.find("has_frozen")) m.at.has_frozen = frozen->flag();
   if (const auto seen = v.find("evaluations")) m.at.evaluations = evaluations_of(*seen, step);
   for (const auto& entry : v.at("stages").items())
-    m.stages.push_back(stage_of(entry, m.stages.size(), step, m.at.optimizer));
+    m.stages.push_back(stage_of(entry, m.stages.size(), m.at));
   if (m.stages.empty()) v.at("stages").refuse("at least one stage");
   m.sha256 = digest(v.at("sha256"));
   all.erase("sha256");

@@ -28,6 +28,7 @@ struct checkpoint_position {
   double learning_rate = 0; ///< of the last minibatch done, or of the first where none is
   bool drops_last_batch = false;
   asgd_trigger::history evaluations{}; ///< where they decide something
+  bool has_frozen = false;             ///< layers, under a plan of the run: they have had fewer updates than steps say
 };
 
 struct manifest_stage {
@@ -37,6 +38,7 @@ struct manifest_stage {
   std::string first_layer;
   std::int64_t layers = 0;
   std::size_t replicas = 1;
+  std::int64_t frozen_layers = 0; ///< of them, the first ones
   std::int64_t version = 0;
   std::map<std::string, std::int64_t> optimizer_steps; ///< by parameter
 };

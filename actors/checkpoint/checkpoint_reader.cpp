@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <set>
 
 namespace penstock::actors {
 
@@ -33,6 +34,11 @@ struct saved_contents {
   named_tensors tensors;                                 // of all stages: "weights/…", "optimizer/…", "state/R/…"
   std::map<std::string, std::int64_t> steps;             // optimizer steps by parameter
   std::map<std::string, const stage_snapshot*> stage_of; // by layer name
+  std::set<std::string> frozen;                          // layers
+
+  bool is_frozen(const model& net, int layer) const {
+    return frozen.contains(net.layers()[static_cast<std::size_t>(layer)].name);
+  }
 };
 
 saved_contents contents_of(const std::vector<stage_snapshot>& stages, const model& net) {
@@ -42,8 +48,10 @@ saved_contents contents_of(const std::vector<stage_snapshot>& stages, const mode
     run.steps.insert(s.optimizer_steps.begin(), s.optimizer_steps.end());
     const auto& layers = net.layers();
     auto it = std::find_if(layers.begin(), layers.end(), [&](const model_layer& l) { return l.name == s.first_layer; });
-    for (auto left = s.layers; left > 0 && it != layers.end(); --left, ++it)
+    for (std::int64_t i = 0; i < s.layers && it != layers.end(); ++i, ++it) {
       run.stage_of[it->name] = &s;
+      if (i < s.frozen_layers) run.frozen.insert(it->name);
+    }
   }
   return run;
 }
@@ -73,6 +81,7 @@ stage_snapshot read_stage(manifest_stage& entry, const fs::path& folder, memory_
   stage.first_layer = std::move(entry.first_layer);
   stage.layers = entry.layers;
   stage.replicas = entry.replicas;
+  stage.frozen_layers = entry.frozen_layers;
   stage.version = entry.version;
   stage.optimizer_steps = std::move(entry.optimizer_steps);
   stage.tensors = read_safetensors(file, pool).tensors;
@@ -145,9 +154,10 @@ const tensor& find(const saved_contents& run, const std::string& key, const tens
 void load_optimizer_state(pipeline& p, stage_unit& s, const saved_contents& run, const fs::path& dir) {
   const auto names = p.rule->state_names();
   s.update_stream().run([&](backend& ops) {
-    for (std::size_t i = 0; i < s.owned.optimizer_states.size(); ++i) {
+    for (auto i = s.layers->frozen_parameters(); i < s.owned.optimizer_states.size(); ++i) {
       const auto& parameter = s.layers->parameters()[i].name;
       auto& state = s.owned.optimizer_states[i];
+      if (run.is_frozen(*p.net, s.layers->parameters()[i].layer)) continue; // it begins anew
       const auto step = run.steps.find(parameter);
       if (step == run.steps.end()) torn(dir, "the step count of '" + parameter + "' is missing");
       state.step = step->second;
@@ -159,7 +169,8 @@ void load_optimizer_state(pipeline& p, stage_unit& s, const saved_contents& run,
   });
 }
 
-// Each replica gets back its own statistics when the layer's stage had as many; else all get the mean.
+// Each replica gets back its own statistics when the layer's stage had as many; else all get the mean, and those of a
+// layer that is frozen now.
 void load_states(stage_unit& s, const saved_contents& run, const fs::path& dir) {
   memory_pool pool;
   for (std::size_t i = 0; i < s.layers->states().size(); ++i) {
@@ -170,7 +181,7 @@ void load_states(stage_unit& s, const saved_contents& run, const fs::path& dir) 
     std::vector<tensor> saved;
     for (std::size_t r = 0; r < owner->second->replicas; ++r)
       saved.push_back(find(run, "state/" + std::to_string(r) + "/" + st.name, &s.first_local().states[i], dir));
-    const bool same = saved.size() == s.replicas.size();
+    const bool same = saved.size() == s.replicas.size() && st.layer >= s.layers->first_active();
     const auto mean = same ? tensor{} : mean_of(saved, pool);
     for (const int replica : s.local) {
       const auto r = static_cast<std::size_t>(replica);

@@ -79,6 +79,8 @@ training_record record_of(const resolved_run& plan, const run_inputs& inputs) {
       lags.push_back(stage.update_lag);
     record["--update-lag"] = fmt::format("{}", fmt::join(lags, ","));
   }
+  if (const int frozen_until = plan.plan->frozen_until; frozen_until > 0)
+    record["--frozen-until"] = inputs.net->layers()[static_cast<std::size_t>(frozen_until)].name;
   record["--threads"] = std::to_string(plan.plan->threads);
   record["compute library"] = plan.compute_library + " " + plan.instruction_set;
   if (inputs.net->carries()) record[column_blocks_record] = std::to_string(o.column_blocks);

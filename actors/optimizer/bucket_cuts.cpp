@@ -6,7 +6,7 @@ namespace penstock::actors {
 bucket_cuts plan_buckets(const segment& layers, const std::vector<tensor>& weights, std::size_t least_bytes) {
   bucket_cuts plan;
   gradient_bucket open{weights.size(), weights.size(), 0};
-  for (int layer = layers.last() - 1; layer >= layers.first(); --layer) {
+  for (int layer = layers.last() - 1; layer >= layers.first_active(); --layer) {
     while (open.first > layers.first_parameter(layer))
       open.bytes += weights[--open.first].bytes();
     if (open.bytes < least_bytes) continue;

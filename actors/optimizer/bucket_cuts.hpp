@@ -13,7 +13,8 @@ struct gradient_bucket {
   std::size_t last = 0;
   std::size_t bytes = 0;
 };
-/// In the order in which a backward finishes them: from the last parameter to the first. At least one, perhaps empty.
+/// In the order in which a backward finishes them: from the last parameter to the first that is not frozen. At least
+/// one, perhaps empty.
 using bucket_cuts = std::vector<gradient_bucket>;
 
 /// Whole layers are gathered until a bucket has `least_bytes`: small enough to start early, large enough that the time

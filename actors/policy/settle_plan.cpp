@@ -2,6 +2,7 @@
 #include "actors/policy/settle_plan.hpp"
 
 #include "actors/policy/asking_the_planner.hpp"
+#include "actors/policy/freezing.hpp"
 #include "actors/policy/partition.hpp"
 #include "kernels/check.hpp"
 #include "kernels/usable_cores.hpp"
@@ -137,6 +138,7 @@ execution_plan draft_plan(const pipeline_request& request, const model& net) {
   p.window = request.window;
   p.chunks = chunks_of(request);
   p.threads = request.threads;
+  p.frozen_until = request.frozen_until;
   for (std::size_t s = 0; s < stages; ++s) {
     const auto end = s + 1 < stages ? static_cast<std::size_t>(cuts[s + 1]) : net.layers().size();
     planner::planned_stage stage;
@@ -154,6 +156,7 @@ execution_plan draft_plan(const pipeline_request& request, const model& net) {
 
 planner::plan_ptr settle_plan(execution_plan p, const model& net, job_place where) {
   first_layers_of(p, net);
+  require_freeze(net, p.frozen_until);
   if (p.schedule == planner::streaming_schedule)
     throw usage_error("the schedule " + p.schedule + " can only be simulated");
   asking_the_planner([&] {
@@ -186,6 +189,12 @@ std::vector<int> first_layers_of(const execution_plan& p, const model& net) {
   return cuts;
 }
 
+int rate_replicas_of(const execution_plan& p, const model& net) {
+  const auto first = first_layers_of(p, net);
+  const auto behind = std::upper_bound(first.begin(), first.end(), p.frozen_until);
+  return p.stages[static_cast<std::size_t>(behind - first.begin() - 1)].replicas;
+}
+
 pipeline_request as_request(const execution_plan& p, const model& net) {
   const auto asked = planner::request_of(p, 1);
   pipeline_request r;
@@ -198,6 +207,7 @@ pipeline_request as_request(const execution_plan& p, const model& net) {
   r.window = asked.window;
   r.chunks = asked.chunks;
   r.threads = p.threads;
+  r.frozen_until = p.frozen_until;
   r.cuts = first_layers_of(p, net);
   r.cuts.erase(r.cuts.begin());
   for (const auto& stage : p.stages)

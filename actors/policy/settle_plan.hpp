@@ -23,6 +23,7 @@ struct pipeline_request {
   int threads = 0;               ///< compute threads per worker; 0: cores / workers, at least 1
   std::vector<int> cuts{};       ///< first layer of stages 1, 2, ...; empty: balanced by parameters and flops
   std::vector<bool> recompute{}; ///< per stage; empty: none
+  int frozen_until = 0;          ///< execution_plan::frozen_until
   std::vector<std::vector<int>>
       ranks{}; ///< by entry of `replicas` and replica: which process hosts it; empty: in order
 };
@@ -58,6 +59,9 @@ int workers_on(const planner::execution_plan& settled, int rank);
 
 /// First layer of each stage (starts with 0). Throws usage_error where the stages are not the model's layers.
 std::vector<int> first_layers_of(const planner::execution_plan& p, const model& net);
+
+/// R_0 of the rate factor, where the run begins with that plan: replicas of its first stage that is not wholly frozen.
+int rate_replicas_of(const planner::execution_plan& p, const model& net);
 
 /// The plan as a request, for whoever has to change it: with its cuts and its credits, if it names them.
 pipeline_request as_request(const planner::execution_plan& p, const model& net);

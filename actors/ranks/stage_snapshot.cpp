@@ -48,6 +48,7 @@ stage_snapshot snapshot_here(const pipeline& p, const stage_unit& s, const stage
   shot.first_layer = s.layers->whole().layers()[static_cast<std::size_t>(s.layers->first())].name;
   shot.layers = s.layers->last() - s.layers->first();
   shot.replicas = s.replicas.size();
+  shot.frozen_layers = s.layers->first_active() - s.layers->first();
   shot.tensors = states_here(here);
   for (const auto& [name, t] : here.carried)
     shot.tensors[carried_prefix + name] = t;
@@ -62,11 +63,8 @@ stage_snapshot snapshot_here(const pipeline& p, const stage_unit& s, const stage
 }
 
 json text_of(const stage_snapshot& shot) {
-  return {{"first_layer", shot.first_layer},
-          {"layers", shot.layers},
-          {"replicas", shot.replicas},
-          {"version", shot.version},
-          {"steps", shot.optimizer_steps}};
+  return {{"first_layer", shot.first_layer},     {"layers", shot.layers},   {"replicas", shot.replicas},
+          {"frozen_layers", shot.frozen_layers}, {"version", shot.version}, {"steps", shot.optimizer_steps}};
 }
 
 stage_snapshot snapshot_from(const json& j) {
@@ -74,6 +72,7 @@ stage_snapshot snapshot_from(const json& j) {
   shot.first_layer = j.at("first_layer");
   shot.layers = j.at("layers");
   shot.replicas = j.at("replicas");
+  shot.frozen_layers = j.at("frozen_layers");
   shot.version = j.at("version");
   shot.optimizer_steps = j.at("steps").get<std::map<std::string, std::int64_t>>();
   return shot;
@@ -150,6 +149,17 @@ std::vector<stage_snapshot> snapshots_here(const pipeline& p, std::map<int, stag
   for (const auto& s : p.stages)
     all.push_back(snapshot_here(p, s, here[s.index]));
   return all;
+}
+
+int frozen_until_of(const std::vector<stage_snapshot>& all, const model& net) {
+  int frozen_until = 0;
+  const auto& layers = net.layers();
+  for (const auto& shot : all) {
+    const auto is_first = [&](const model_layer& l) { return l.name == shot.first_layer; };
+    const auto first = std::find_if(layers.begin(), layers.end(), is_first) - layers.begin();
+    if (shot.frozen_layers > 0) frozen_until = std::max(frozen_until, static_cast<int>(first + shot.frozen_layers));
+  }
+  return frozen_until;
 }
 
 bundle bundle_for(int rank, const std::vector<stage_snapshot>& all, const pipeline& p) {

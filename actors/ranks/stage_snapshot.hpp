@@ -11,6 +11,7 @@ struct stage_snapshot {
   std::string first_layer;
   std::int64_t layers = 0;
   std::size_t replicas = 1;
+  std::int64_t frozen_layers = 0; ///< of them, the first ones: they have no optimizer state
   std::int64_t version = 0;
   std::map<std::string, std::int64_t> optimizer_steps; ///< by parameter
   /// "weights/NAME", "optimizer/NAME.momentum", "state/REPLICA/NAME", "carried/FIRST COLUMN/NAME"
@@ -19,6 +20,9 @@ struct stage_snapshot {
 
 /// What this rank has of every stage: nothing but its shape of those that it does not host.
 std::vector<stage_snapshot> snapshots_here(const pipeline& p, std::map<int, stage_copy> here);
+
+/// Layers of the model before it are frozen in these.
+int frozen_until_of(const std::vector<stage_snapshot>& all, const model& net);
 
 /// Of these snapshots what the stages of `p` on that rank need; merge_snapshots adds it to what is there of the same
 /// stages, and throws penstock::error for another number of them.

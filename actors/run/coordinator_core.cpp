@@ -195,7 +195,7 @@ coordinator_effects coordinator_core::on(const norm_msg& m) {
   coordinator_effects out;
   squares_.resize(place_.stages);
   squares_.at(static_cast<std::size_t>(m.stage)) = m.squares;
-  if (++squares_in_ < place_.stages) return out;
+  if (++squares_in_ < place_.stages - place_.frozen_stages) return out;
   squares_in_ = 0;
   double sum = 0;
   for (const auto& stage : squares_)

@@ -20,6 +20,7 @@ struct coordinator_place {
   bool has_source = true;
   bool has_metrics = true;
   std::size_t stages = 1;         ///< of the whole pipeline
+  std::size_t frozen_stages = 0;  ///< of them, the first ones, whose gradients have no norm
   std::size_t training_parts = 0; ///< here, that say when they have done what a stretch asks of them
   double clip_norm = 0;
   double stall_seconds = 300;

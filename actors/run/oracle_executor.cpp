@@ -40,8 +40,11 @@ private:
     std::vector<std::vector<tensor>> gradients; // per replica
     std::int64_t counted = 0;                   // minibatches of the open group of which something counts
   };
+  bool is_frozen(int stage) const;
+  int first_active() const;
   std::int64_t forward_version(int stage, std::int64_t tau) const;
   std::int64_t versions_kept(int stage) const;
+  bool counts_anything(const microbatch_info& info) const;
   weights_ptr version(int stage, std::int64_t relative) const;
   void run_microbatch(std::int64_t tau, std::int32_t micro);
   void report_results(std::int64_t batch, std::vector<tensor> results) const;
@@ -77,13 +80,28 @@ oracle_executor::oracle_executor(run_services& services)
   }
 }
 
+// DESIGN section 7: whose last layer is before the plan's frozen_until. It has no updates, and nothing comes back to
+// it.
+bool oracle_executor::is_frozen(int stage) const {
+  return services_.built.stages[static_cast<std::size_t>(stage)].layers->last() <= services_.plan.frozen_until;
+}
+
+int oracle_executor::first_active() const {
+  int stage = 0;
+  while (is_frozen(stage))
+    ++stage;
+  return stage;
+}
+
 // DESIGN section 2, rules 1 and 6 and the table: how many updates of this stage a forward of minibatch tau must have
 // seen.
 std::int64_t oracle_executor::forward_version(int stage, std::int64_t tau) const {
   const auto& plan = run_->schedule;
+  if (is_frozen(stage)) return 0;
   if (plan.synchronous) return tau;
   if (plan.name == "2bw") return std::max<std::int64_t>(0, tau - 1);
-  const auto& s = plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? 0 : stage)];
+  const auto& s =
+      plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? first_active() : stage)];
   return std::max<std::int64_t>(0, tau / s.replicas - (s.credit - 1) - s.update_lag);
 }
 
@@ -91,7 +109,8 @@ std::int64_t oracle_executor::versions_kept(int stage) const {
   const auto& plan = run_->schedule;
   if (plan.synchronous) return 1;
   if (plan.name == "2bw") return 2;
-  const auto& s = plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? 0 : stage)];
+  const auto& s =
+      plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? first_active() : stage)];
   return s.credit + s.update_lag;
 }
 
@@ -125,11 +144,20 @@ std::int64_t oracle_executor::train(stretch_ptr run) {
   if (run_->schedule.updates.per_minibatch_group && tau > 0)
     for (auto& s : services_.built.stages) { // the last group may be short of minibatches
       const auto replicas = static_cast<std::int64_t>(s.replicas.size());
-      if (tau % replicas != 0) apply(s.index, (tau - 1) / replicas, counted(s.index), gather(s.index), 1);
+      if (!is_frozen(s.index) && tau % replicas != 0)
+        apply(s.index, (tau - 1) / replicas, counted(s.index), gather(s.index), 1);
     }
   memory_.clear();
   services_.steps.end_stretch();
   return tau;
+}
+
+// Of the losses that are trained by: those behind a layer that is.
+bool oracle_executor::counts_anything(const microbatch_info& info) const {
+  const auto& losses = services_.built.net->losses();
+  return std::any_of(losses.begin(), losses.end(), [&](const model_loss& l) {
+    return l.after >= services_.plan.frozen_until && info.counts[l.count] > 0;
+  });
 }
 
 void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
@@ -140,7 +168,7 @@ void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
   std::vector<microbatch_record> records(parts.stages.size());
   std::vector<tensor> flowing;
   std::vector<loss_metrics> metrics(parts.stages.size());
-  if (micro == 0 && parts.net->counts_anything(loaded.info))
+  if (micro == 0 && counts_anything(loaded.info))
     for (auto& m : memory_)
       ++m.counted;
   for (auto& s : parts.stages) {
@@ -158,6 +186,7 @@ void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
   }
   for (auto it = parts.stages.rbegin(); it != parts.stages.rend(); ++it) {
     auto& s = *it;
+    if (is_frozen(s.index)) break;
     const auto i = static_cast<std::size_t>(s.index);
     const auto r = static_cast<std::size_t>(planner::replica_of(run_->schedule, s.index, tau, micro));
     const auto weights = run_->schedule.stashes_weights ? records[i].weights : of(s).weights.newest;
@@ -251,6 +280,7 @@ std::vector<std::vector<uses_across>> oracle_executor::shared_uses(const std::ve
   const auto& stages = services_.built.stages;
   std::vector<std::vector<uses_across>> by_stage(stages.size());
   for (const auto& tie : services_.built.net->ties()) {
+    if (tie.uses.front().layer < services_.plan.frozen_until) continue; // it has no gradient
     std::vector<tensor> uses;
     std::map<int, std::size_t> first; // use, by stage
     for (auto s = stages.rbegin(); s != stages.rend(); ++s)
@@ -269,7 +299,8 @@ std::vector<std::vector<uses_across>> oracle_executor::shared_uses(const std::ve
 void oracle_executor::update_groups(std::int64_t tau) {
   for (auto& s : services_.built.stages) {
     const auto replicas = static_cast<std::int64_t>(s.replicas.size());
-    if ((tau + 1) % replicas == 0) apply(s.index, tau / replicas, counted(s.index), gather(s.index), 1);
+    if (!is_frozen(s.index) && (tau + 1) % replicas == 0)
+      apply(s.index, tau / replicas, counted(s.index), gather(s.index), 1);
   }
 }
 
@@ -293,7 +324,7 @@ void oracle_executor::update_all(std::int64_t tau) {
   const auto clip =
       services_.options.clip_norm > 0 ? clip_factor(std::sqrt(squares), services_.options.clip_norm) : 1.0F;
   for (auto& s : services_.built.stages)
-    apply(s.index, tau, 1, std::move(sums[static_cast<std::size_t>(s.index)]), clip);
+    if (!is_frozen(s.index)) apply(s.index, tau, 1, std::move(sums[static_cast<std::size_t>(s.index)]), clip);
 }
 
 std::optional<loss_metrics> oracle_executor::evaluate(const dataset& data, std::int64_t batch,

@@ -99,7 +99,8 @@ void check_ties(const resolved_run& plan, const model& net) {
     return std::upper_bound(first.begin(), first.end(), layer) - first.begin() - 1;
   };
   for (const auto& tie : net.ties())
-    if (const auto from = stage_of(tie.uses.front().layer), to = stage_of(tie.uses.back().layer); from != to)
+    if (const auto from = stage_of(tie.uses.front().layer), to = stage_of(tie.uses.back().layer);
+        from != to && tie.uses.front().layer >= plan.plan->frozen_until)
       throw usage_error(tie.name + " is used by " +
                         net.layers()[static_cast<std::size_t>(tie.uses.front().layer)].name + " on stage " +
                         std::to_string(from) + " and " +
@@ -137,7 +138,7 @@ resolved_run resolve_run(const planner::plan_ptr& given, const run_options& opti
   check_schedule_fits(plan);
   check_ties(plan, *inputs.net);
   if (o.eval_batch == 0) o.eval_batch = o.batch;
-  o.rate_replicas = inputs.first_replicas > 0 ? inputs.first_replicas : plan.plan->stages.front().replicas;
+  o.rate_replicas = inputs.first_replicas > 0 ? inputs.first_replicas : rate_replicas_of(*plan.plan, *inputs.net);
   check_layer_actors(o, inputs, first_layers_of(*plan.plan, *inputs.net));
   settle_columns(plan, inputs);
   require_whole_minibatch(o, inputs.train->size());
@@ -150,7 +151,8 @@ resolved_run resolve_run(const planner::plan_ptr& given, const run_options& opti
   plan.drains.checkpoint_every = o.checkpoint.empty() ? 0 : o.checkpoint_every;
   o.lr.total_steps = plan.drains.total;
   if (!o.eval_only)
-    require_enough_samples(*inputs.net, minibatches, o.batch, plan.drains.total, plan.plan->microbatches);
+    require_enough_samples(*inputs.net, minibatches, o.batch, plan.drains.total, plan.plan->microbatches,
+                           plan.plan->frozen_until);
   make_optimizer(o.optimizer); // refuses bad values now
   const auto [library, instruction_set] = compute_library_of(o.device, o.reference_kernels);
   plan.instruction_set = instruction_set;
@@ -168,7 +170,8 @@ resolved_run resolve_change(const resolved_run& now, const planner::plan_ptr& to
   check_layer_actors(plan.options, inputs, first_layers_of(*plan.plan, *inputs.net));
   require_fitting_replicas(plan, *inputs.net);
   const epoch_minibatches minibatches(inputs.train->size(), plan.options.batch, plan.options.last);
-  require_enough_samples(*inputs.net, minibatches, plan.options.batch, plan.drains.total, plan.plan->microbatches);
+  require_enough_samples(*inputs.net, minibatches, plan.options.batch, plan.drains.total, plan.plan->microbatches,
+                         plan.plan->frozen_until);
   return plan;
 }
 

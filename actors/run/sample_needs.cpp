@@ -14,8 +14,8 @@ void require_whole_minibatch(const run_options& options, std::int64_t samples) {
 }
 
 void require_enough_samples(const model& net, const epoch_minibatches& minibatches, std::int64_t batch,
-                            std::int64_t steps, int microbatches) {
-  const auto need = net.least_training_samples();
+                            std::int64_t steps, int microbatches, int frozen_until) {
+  const auto need = net.least_training_samples(frozen_until);
   if (need.samples <= 1 || steps < 1) return;
   const auto refuse = [&](const std::string& what, std::int64_t samples, const std::string& wanted) {
     const auto least = planner::smallest_microbatch(samples, microbatches);

@@ -1,6 +1,7 @@
 // Stage reports, as JSON between ranks.
 #include "actors/run/summarise.hpp"
 
+#include "actors/policy/freezing.hpp"
 #include "actors/policy/settle_plan.hpp"
 #include "actors/ranks/job.hpp"
 
@@ -53,6 +54,9 @@ run_summary describe_plan(const resolved_run& plan, const model& net) {
   s.plan = plan.plan;
   s.instruction_set = plan.instruction_set;
   s.compute_library = plan.compute_library;
+  s.parameters = net.parameter_count();
+  s.freeze = describe_freeze(net, plan.plan->frozen_until);
+  s.frozen_parameters = frozen_parameters(net, plan.plan->frozen_until);
   const auto first = first_layers_of(*plan.plan, net);
   for (std::size_t i = 0; i < first.size(); ++i) {
     const int end = i + 1 < first.size() ? first[i + 1] : static_cast<int>(net.layers().size());

@@ -91,7 +91,7 @@ void initialise_stage(backend& ops, stage_unit& s, const run_options& options, c
     }
     const auto& w = s.owned.newest->tensors[i];
     optimizer_state state;
-    for (std::size_t n = 0; n < step.state_names().size(); ++n)
+    for (std::size_t n = 0; i >= s.layers->frozen_parameters() && n < step.state_names().size(); ++n)
       state.tensors.push_back(ops.allocate_zeroed(dtype::f32, w.dims(), memory_use::optimizer_state, w.format()));
     s.owned.optimizer_states.push_back(std::move(state));
   }
@@ -159,9 +159,10 @@ std::unique_ptr<pipeline> build_pipeline(const planner::execution_plan& plan, co
     s.index = static_cast<int>(i);
     s.is_first = i == 0;
     s.is_last = i + 1 == count;
-    s.recomputes = plan.stages[i].recompute;
     const int end = s.is_last ? static_cast<int>(p->net->layers().size()) : cuts[i + 1];
-    s.layers = std::make_shared<segment>(p->net, cuts[i], end);
+    s.layers = std::make_shared<segment>(p->net, cuts[i], end, plan.frozen_until);
+    s.is_first_active = !s.layers->is_frozen() && cuts[i] <= plan.frozen_until;
+    s.recomputes = plan.stages[i].recompute && !s.layers->is_frozen();
     s.local = p->where.replicas_on(s.index, rank);
     s.replicas.resize(static_cast<std::size_t>(plan.stages[i].replicas));
     for (const int r : s.local) {
@@ -185,6 +186,12 @@ named_tensors plain_weights(backend& ops, const segment& layers, const stage_wei
 tensor mean_of(std::span<const tensor> replicas, memory_pool& pool) {
   const auto& first = replicas.front();
   auto mean = tensor::allocate(pool, first.type(), first.dims(), memory_use::scratch);
+  // A sum of equal numbers may round; those of a frozen layer are equal and stay what they are.
+  const auto is_first = [&](const tensor& t) { return std::memcmp(t.raw(), first.raw(), first.bytes()) == 0; };
+  if (std::all_of(replicas.begin(), replicas.end(), is_first)) {
+    std::memcpy(mean.raw(), first.raw(), first.bytes());
+    return mean;
+  }
   const auto count = static_cast<std::int64_t>(replicas.size());
   for (std::int64_t i = 0; i < first.elements(); ++i) {
     if (first.type() == dtype::i64) {
@@ -206,7 +213,7 @@ named_tensors plain_optimizer_state(backend& ops, const segment& layers, const o
                                     const stage_weights& owned, memory_pool& pool) {
   named_tensors all;
   const auto names = step.state_names();
-  for (std::size_t i = 0; i < owned.optimizer_states.size(); ++i)
+  for (std::size_t i = layers.frozen_parameters(); i < owned.optimizer_states.size(); ++i)
     for (std::size_t n = 0; n < names.size(); ++n)
       all[layers.parameters()[i].name + "." + names[n]] = ops.to_host(owned.optimizer_states[i].tensors[n], pool);
   return all;

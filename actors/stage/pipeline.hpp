@@ -35,6 +35,7 @@ struct replica_unit {
 struct stage_unit {
   int index = 0;
   bool is_first = false;
+  bool is_first_active = false; ///< all before it are frozen: nobody wants its input gradients
   bool is_last = false;
   bool after_layer_actor = false;  ///< what comes in from the left is a user's
   bool before_layer_actor = false; ///< and from the right

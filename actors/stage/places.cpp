@@ -13,6 +13,7 @@ stage_place stage_place_of(const pipeline& p, const stage_unit& s, int replica, 
           .replica = replica,
           .replicas = static_cast<int>(s.replicas.size()),
           .is_first = s.is_first,
+          .is_first_active = s.is_first_active,
           .is_last = s.is_last,
           .reads_inputs = !s.is_first && !s.layers->fed().empty(),
           .tells_metrics = tells_metrics(s),
@@ -60,6 +61,7 @@ std::vector<shared_tensor> shared_tensors(const pipeline& p, int stage) {
   std::vector<shared_tensor> shared;
   const auto& own = p.stages.at(static_cast<std::size_t>(stage)).layers->parameters();
   for (const auto& tie : p.net->ties()) {
+    if (p.stages.back().layers->is_frozen(tie.uses.front().layer)) continue; // it has no gradient
     shared_tensor t{.name = tie.name, .stages = {}};
     for (auto s = p.stages.rbegin(); s != p.stages.rend(); ++s) {
       const auto& used = s->layers->parameters();
@@ -100,6 +102,8 @@ coordinator_place place_of(const pipeline& p, const run_options& options) {
   place.has_source = p.stages.front().is_local();
   place.has_metrics = p.rank == 0;
   place.stages = p.stages.size();
+  place.frozen_stages = static_cast<std::size_t>(
+      std::count_if(p.stages.begin(), p.stages.end(), [](const auto& s) { return s.layers->is_frozen(); }));
   place.training_parts = (place.has_source ? 1 : 0) + (place.has_metrics ? 1 : 0);
   for (const auto& s : p.stages) // the workers here, and an optimizer a stage
     if (s.is_local()) place.training_parts += 1 + (s.index < p.positions() ? s.local.size() : 0);

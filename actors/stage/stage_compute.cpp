@@ -92,7 +92,7 @@ void recompute(backend& ops, const pipeline& p, const stage_unit& s, const repli
   call.update_state = false; // it was, by the forward
   const auto carried = std::move(record.carried);
   call.carried = carried;
-  s.layers->forward(ops, call, std::move(record.inputs), record.weights->tensors, states, &record.activations);
+  s.layers->recompute(ops, call, std::move(record.kept), record.weights->tensors, states, record.activations);
 }
 
 // What the losses of a stage sum, when it is complete.
@@ -128,14 +128,15 @@ std::vector<tensor> compute_forward(backend& ops, const pipeline& p, const stage
   take_in_arguments(ops, *s.layers, inputs);
   take_in_states(ops, states);
   if (s.after_layer_actor) look_through_messages(ops, p, s, "the activation", s.layers->inputs(), inputs, tells);
-  if (s.recomputes) record.inputs = inputs; // a second handle: no layer may write into them
   auto taken = carried.take(ops, info);
   std::vector<tensor> handed_on;
   auto call = training_call(p, record.id, r, tells);
   call.carried = taken;
   call.carried_out = carried.is_needed() ? &handed_on : nullptr;
-  auto outputs = s.layers->forward(ops, call, std::move(inputs), record.weights->tensors, states,
-                                   s.recomputes ? nullptr : &record.activations, &record.losses);
+  call.kept = s.recomputes ? &record.kept : nullptr;
+  auto outputs =
+      s.layers->forward(ops, call, std::move(inputs), record.weights->tensors, states,
+                        s.recomputes || s.layers->is_frozen() ? nullptr : &record.activations, &record.losses);
   carried.put(info, std::move(handed_on));
   if (s.recomputes) record.carried = std::move(taken);
   expect_metrics(p, s, info, record.losses, metrics, tells);

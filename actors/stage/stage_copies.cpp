@@ -27,7 +27,7 @@ std::string of_stage(const stage_unit& s, const std::string& after) {
 void look_through_state(backend& ops, const pipeline& p, const stage_unit& s, const stage_weights& owned,
                         const std::string& after, outcome& tells) {
   const auto names = p.rule->state_names();
-  for (std::size_t i = 0; i < owned.optimizer_states.size(); ++i)
+  for (auto i = s.layers->frozen_parameters(); i < owned.optimizer_states.size(); ++i)
     for (std::size_t n = 0; n < names.size(); ++n) {
       const auto& t = owned.optimizer_states[i].tensors[n];
       tells.expect(
@@ -42,7 +42,7 @@ void lend(stage_copy& copy, const pipeline& p, const stage_unit& s, const stage_
   for (std::size_t i = 0; i < owned.newest->tensors.size(); ++i) {
     const auto& name = s.layers->parameters()[i].name;
     copy.weights[name] = owned.newest->tensors[i];
-    for (std::size_t n = 0; n < states.size(); ++n)
+    for (std::size_t n = 0; i >= s.layers->frozen_parameters() && n < states.size(); ++n)
       copy.optimizer_state[name + "." + states[n]] = owned.optimizer_states[i].tensors[n];
   }
 }
@@ -60,7 +60,7 @@ stage_copy copy_learnt(backend& ops, const pipeline& p, const stage_unit& s, con
   const bool is_wanted = what == copy_of::everything || what == copy_of::as_stored;
   if (!is_wanted || p.where.owner(s.index) != p.rank) return copy;
   copy.version = owned.newest->version;
-  for (std::size_t i = 0; i < owned.optimizer_states.size(); ++i)
+  for (auto i = s.layers->frozen_parameters(); i < owned.optimizer_states.size(); ++i)
     copy.optimizer_steps[s.layers->parameters()[i].name] = owned.optimizer_states[i].step;
   if (what == copy_of::as_stored) {
     lend(copy, p, s, owned);

@@ -131,10 +131,9 @@ void stage_core::take_arguments(const key& k, stage_work& job) {
   if (m.info.samples == 0) return;
   // The source sends stage 0 what it reads in place of an activation.
   const auto& wanted = place_.is_first ? place_.layers->fed() : place_.layers->inputs();
-  const bool evaluates = m.key.mode == phase::evaluation;
-  job.inputs = in_model_order(net, wanted, std::move(m.tensors), m.info, evaluates);
-  for (std::size_t i = 0; evaluates && i < wanted.size(); ++i)
-    if (!job.inputs[i] && net.is_evaluated(wanted[i], place_.layers->first()))
+  job.inputs = in_model_order(net, wanted, std::move(m.tensors), m.info, true);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (!job.inputs[i] && place_.layers->is_needed(wanted[i], place_.layers->first(), m.key.mode))
       throw error("[message] tensor '" + net.value(wanted[i]).name + "' is empty");
   if (!fed) return;
   for (auto& t : in_model_order(net, place_.layers->fed(), std::move(fed->tensors), m.info, false))
@@ -153,7 +152,7 @@ std::shared_ptr<stage_work> stage_core::begin_forward(const planner::action& a) 
   job->record->weights = versions_.at(a.version);
   job->version = job->record->weights->version;
   job->lets_go_of_weights = !keeps_versions_for_backward();
-  records_[{a.minibatch, a.microbatch}] = {job->record, a.version};
+  if (!place_.layers->is_frozen()) records_[{a.minibatch, a.microbatch}] = {job->record, a.version};
   return job;
 }
 
@@ -186,7 +185,7 @@ void stage_core::add_to_update(const planner::action& a, stage_work& job) {
   auto& sum = gradients_[group];
   if (!sum.gradients) sum.gradients = std::make_shared<std::vector<tensor>>(place_.layers->parameters().size());
   job.gradients = sum.gradients;
-  sum.counts = sum.counts || place_.layers->whole().counts_anything(job.info);
+  sum.counts = sum.counts || place_.layers->counts_anything(job.info);
   groups_begun_ = std::max(groups_begun_, group + 1);
   if (place_.sends_buckets && !cursor_.has_backward_for(place_.stage, group)) job.completes_group = group;
 }
@@ -311,7 +310,7 @@ void stage_core::finish_forward(stage_work& job, worker_effects& out) const {
 }
 
 void stage_core::finish_backward(stage_work& job, worker_effects& out) const {
-  if (place_.is_first) return; // nobody wants it
+  if (place_.is_first_active) return; // nobody wants it
   gradient_msg m{for_stage(job.key, place_.stage - 1), job.version, {}};
   m.tensors = with_names(place_.layers->whole(), place_.layers->inputs(), std::move(job.outputs));
   out.emplace_back(send_gradient{std::move(m)});

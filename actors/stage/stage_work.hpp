@@ -21,7 +21,7 @@ struct microbatch_record {
   weights_ptr weights; ///< the version that the forward used
   segment_activations activations;
   segment_weight_work weight_work; ///< instead of them, between the two parts of a split backward
-  std::vector<tensor> inputs;      ///< instead of activations where the stage recomputes
+  std::vector<tensor> kept;        ///< instead of activations where the stage recomputes: what that begins with
   std::vector<tensor> carried;     ///< likewise: what the minibatch before left
   segment_losses losses;
 };

@@ -126,7 +126,7 @@ void worker_core::begin(const planner::action& a, worker_effects& out) {
     hand_over(job, out);
     if (auto share = of.give_with(*job)) out.emplace_back(std::move(*share));
     // The cursor's credit is back as well; what is admitted for it arrives while the stream is busy.
-    if (of.place().is_first && planner::ends_flight(a.kind)) out.emplace_back(return_credit{{job->key}});
+    if (of.place().is_first_active && planner::ends_flight(a.kind)) out.emplace_back(return_credit{{job->key}});
   } else if (!of.gives_early() || !of.has_begun_group(a.minibatch)) {
     out.emplace_back(of.contribute(a.minibatch));
   }

@@ -17,6 +17,7 @@ struct stage_place {
   int replica = 0;
   int replicas = 1;
   bool is_first = false;
+  bool is_first_active = false; ///< what it sends left ends here, and its backward returns the source's credit
   bool is_last = false;
   bool reads_inputs = false;  ///< the source feeds it beside the stage before
   bool tells_metrics = false; ///< it has losses, or the model's results

@@ -35,6 +35,8 @@ struct execution_plan {
   int processes = 0;                    ///< that the ranks are of; with another number they are dealt anew; 0: not said
   std::vector<std::string> layer_order; ///< only where it is not the model's own
   std::vector<planned_stage> stages;
+  /// Layers of the plan's order before this one are frozen; 0: none. It may lie inside a stage, and leaves the loss's.
+  int frozen_until = 0;
   friend bool operator==(const execution_plan&, const execution_plan&) = default;
 };
 using plan_ptr = std::shared_ptr<const execution_plan>;

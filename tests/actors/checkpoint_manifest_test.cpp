@@ -19,8 +19,8 @@ checkpoint_manifest example() {
   checkpoint_manifest m;
   m.at = {"tiny", "sgd", "pipedream", 20, 8, 44, 7, {6, 12, 20}, {{"--lr", "0.1"}, {"--momentum", "0.9"}}, 0.125};
   m.at.evaluations = {{4.5, 4.25}, 12, 12};
-  m.stages = {{"stage-0.safetensors", 4000, std::string(64, 'a'), "conv1", 4, 2, 10, {{"conv1.weight", 10}}},
-              {"stage-1.safetensors", 900, std::string(64, 'b'), "fc1", 3, 1, 20, {{"fc1.bias", 20}}}};
+  m.stages = {{"stage-0.safetensors", 4000, std::string(64, 'a'), "conv1", 4, 2, 0, 10, {{"conv1.weight", 10}}},
+              {"stage-1.safetensors", 900, std::string(64, 'b'), "fc1", 3, 1, 0, 20, {{"fc1.bias", 20}}}};
   return m;
 }
 
@@ -144,7 +144,6 @@ TEST(CheckpointManifest, NumbersThatContradictEachOtherAreRefusedThoughTheDigest
   refused("schedule", [](auto& m) { m.at.schedule = "pipedram"; });
   refused("learning_rate", [](auto& m) { m.at.learning_rate = -1; });
   refused("stages[1].version", [](auto& m) { m.stages[1].version = 21; });
-  refused("stages[1].version", [](auto& m) { m.stages[1].version = 0; });
   refused("stages[1].optimizer_steps.fc1.bias", [](auto& m) { m.stages[1].optimizer_steps["fc1.bias"] = 0; });
   refused("stages[0].replicas", [](auto& m) { m.stages[0].replicas = 0; });
   refused("stages[0].replicas", [](auto& m) { m.stages[0].replicas = std::size_t{1} << 40; });
@@ -153,6 +152,26 @@ TEST(CheckpointManifest, NumbersThatContradictEachOtherAreRefusedThoughTheDigest
   refused("stages[0].file", [](auto& m) { std::swap(m.stages[0], m.stages[1]); });
   refused("optimizer_steps", [](auto& m) { m.stages[0].optimizer_steps["conv1.weight"] = 21; });
   refused("stages", [](auto& m) { m.stages.clear(); });
+}
+
+// Right after a change of plan no update has been counted; what was frozen has had fewer than the rest, or none.
+TEST(CheckpointManifest, LayersThatAreOrWereFrozenMayLackUpdates) {
+  auto m = example();
+  m.stages[1].version = 0;
+  EXPECT_NO_THROW(manifest_from_text(to_text(m), "m.json", 20));
+  m.at.has_frozen = true;
+  m.stages[0].frozen_layers = 4;
+  m.stages[0].optimizer_steps.clear();
+  m.stages[1].optimizer_steps["fc1.bias"] = 0;
+  const auto again = manifest_from_text(to_text(m), "m.json", 20);
+  EXPECT_TRUE(again.at.has_frozen);
+  EXPECT_EQ(again.stages[0].frozen_layers, 4);
+  EXPECT_EQ(again.stages[1].frozen_layers, 0);
+  m.stages[0].frozen_layers = 5;
+  EXPECT_THAT(refusal_of(to_text(m)), HasSubstr("stages[0].frozen_layers: found 5"));
+  m.stages[0].frozen_layers = 4;
+  m.at.has_frozen = false;
+  EXPECT_THAT(refusal_of(to_text(m)), HasSubstr("stages[0].frozen_layers: found 4, wanted none in a run"));
 }
 
 TEST(CheckpointManifest, AStepThatItsUpdatesCannotHaveReachedIsRefused) {
