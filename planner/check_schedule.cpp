@@ -20,6 +20,9 @@ fault check_counts(const schedule& s) {
   if (s.chunks < 1 || s.stages.size() % static_cast<std::size_t>(s.chunks) != 0)
     return "the schedule has " + count_of(static_cast<std::int64_t>(s.stages.size()), "stage") + " in " +
            count_of(s.chunks, "chunk") + " a worker";
+  if (s.frozen_stages < 0 || static_cast<std::size_t>(s.frozen_stages) >= s.stages.size() || s.ahead < 0)
+    return "the schedule has " + count_of(s.frozen_stages, "frozen stage") + " of " + std::to_string(s.stages.size()) +
+           " and lets the source be " + std::to_string(s.ahead) + " ahead";
   for (std::size_t i = 0; i < s.stages.size(); ++i) {
     const auto first = static_cast<std::size_t>(position_of(s, static_cast<int>(i)));
     if (s.stages[i].replicas != s.stages[first].replicas)

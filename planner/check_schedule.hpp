@@ -15,7 +15,8 @@ namespace penstock::planner {
 /// exceeded, a micro-batch missing, twice or on the wrong replica of a stage, a backward before its forward or after
 /// the update that needs it, more weight gradients to come than the stage may delay, a version read that no update
 /// writes, that differs from the forward's (unless the schedule says so) or is older than the stage's readable
-/// versions, updates that differ between replicas. What it passes also runs under any window.
+/// versions, updates that differ between replicas, anything but forwards on a frozen stage. What it passes also runs
+/// under any window.
 ///
 /// A long run is proved by its period: the time does not depend on the minibatches where the pipeline settles into one,
 /// else it is linear in the actions. Throws std::invalid_argument for an unknown name.

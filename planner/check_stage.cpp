@@ -15,6 +15,8 @@ stage_checker::stage_checker(const schedule& s, int stage)
       updates_wanted_(updates_of(s, stage)), replicas_(static_cast<std::size_t>(stage_.replicas)) {}
 
 stage_checker::fault stage_checker::check(int replica, const action& a) {
+  if (schedule_.is_frozen(number_) && a.kind != action_kind::forward)
+    return here(replica, a) + " is there, and the stage is frozen: wanted forwards alone";
   if (a.kind == action_kind::update) return check_update(replica, a);
   if (a.minibatch < 0 || a.minibatch >= schedule_.minibatches || a.microbatch < 0 ||
       a.microbatch >= schedule_.microbatches)
@@ -23,6 +25,7 @@ stage_checker::fault stage_checker::check(int replica, const action& a) {
   if (const auto owner = replica_of(schedule_, number_, a.minibatch, a.microbatch); owner != replica)
     return here(replica, a) + " belongs to replica " + std::to_string(owner);
   if (auto f = check_delay(replica, a)) return f;
+  if (schedule_.is_frozen(number_)) return check_frozen(replica, a);
   return a.kind == action_kind::forward ? check_forward(replica, a) : check_backward(replica, a);
 }
 
@@ -41,6 +44,16 @@ stage_checker::fault stage_checker::check_delay(int replica, const action& a) co
   if (a.kind == action_kind::backward_weight || delayed <= stage_.delayed_weight_gradients) return {};
   return here(replica, a) + " leaves " + count_of(delayed, "weight gradient") + " to come, wanted at most " +
          std::to_string(stage_.delayed_weight_gradients);
+}
+
+/// Nothing is held, and nothing comes after it.
+stage_checker::fault stage_checker::check_frozen(int replica, const action& a) {
+  auto& microbatches = replicas_[static_cast<std::size_t>(replica)].microbatches;
+  if (progress_of(replicas_[static_cast<std::size_t>(replica)], index(a)).reached != pass::none)
+    return here(replica, a) + " is there twice";
+  microbatches.note(index(a), {pass::done, a.version});
+  microbatches.settle([](const auto& p) { return p.reached == pass::done; });
+  return check_version_is_written(replica, a);
 }
 
 stage_checker::fault stage_checker::check_forward(int replica, const action& a) {
@@ -140,8 +153,9 @@ void stage_checker::append_state(std::int64_t origin, std::vector<std::int64_t>&
   const auto dealt = origin * schedule_.microbatches / stage_.replicas;
   for (const auto& state : replicas_) {
     const auto& held = state.microbatches;
-    numbers.insert(numbers.end(), {state.held, state.delayed, state.updates - updated, state.backwards - dealt,
-                                   held.first() - dealt, held.size()});
+    const auto backwards = schedule_.is_frozen(number_) ? 0 : state.backwards - dealt;
+    numbers.insert(numbers.end(),
+                   {state.held, state.delayed, state.updates - updated, backwards, held.first() - dealt, held.size()});
     for (auto i = held.first(); i < held.first() + held.size(); ++i)
       numbers.insert(numbers.end(), {static_cast<std::int64_t>(held.at(i).reached), held.at(i).version - updated});
   }

@@ -47,6 +47,7 @@ private:
     return stage_.replicas == 1 ? running : running / stage_.replicas;
   }
   static progress progress_of(const replica_state& state, std::int64_t index);
+  fault check_frozen(int replica, const action& a);
   fault check_forward(int replica, const action& a);
   fault check_backward(int replica, const action& a);
   fault check_order(int replica, const action& a, pass reached) const;

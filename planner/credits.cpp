@@ -42,8 +42,10 @@ void check_range(const std::vector<std::int64_t>& credits) {
                                   (credits[s] < 1 ? "at least 1" : "at most " + std::to_string(most_credits)));
 }
 
-void check_does_not_grow(const std::vector<std::int64_t>& credits, const std::vector<int>& replicas) {
-  for (std::size_t s = 1; s < credits.size(); ++s) {
+/// From the first active stage on: what is frozen waits for no gradient.
+void check_does_not_grow(const std::vector<std::int64_t>& credits, const std::vector<int>& replicas,
+                         std::size_t first) {
+  for (auto s = first + 1; s < credits.size(); ++s) {
     const auto before = (credits[s - 1] - 1) * replicas[s - 1];
     const auto here = (credits[s] - 1) * replicas[s];
     if (here > before)
@@ -76,13 +78,15 @@ std::vector<std::int64_t> warm_up_credits(const preset& p, const schedule_reques
   return given;
 }
 
-void check_given(const preset& p, const std::vector<std::int64_t>& credits, const std::vector<int>& replicas,
-                 int microbatches) {
+void check_given(const preset& p, const schedule_request& request, int microbatches) {
+  const auto& credits = request.in_flight.given;
+  const auto& replicas = request.replicas;
+  const auto first = static_cast<std::size_t>(request.frozen_stages);
   if (credits.size() != replicas.size())
     throw std::invalid_argument("in-flight has " + std::to_string(credits.size()) + " counts for " +
                                 std::to_string(replicas.size()) + " stages, wanted one per stage");
   check_range(credits);
-  for (std::size_t s = 0; s < credits.size(); ++s) {
+  for (auto s = first; s < credits.size(); ++s) {
     const auto name = std::string(p.name);
     if (p.credit == credit_default::one && credits[s] != 1)
       throw std::invalid_argument(name + " has one in flight: in-flight of stage " + std::to_string(s) + " is " +
@@ -95,7 +99,7 @@ void check_given(const preset& p, const std::vector<std::int64_t>& credits, cons
                                   " replicas");
   }
   // A schedule that holds whole minibatches everywhere cannot deadlock, and its own default may grow by rounding.
-  if (p.credit != credit_default::whole_minibatch) check_does_not_grow(credits, replicas);
+  if (p.credit != credit_default::whole_minibatch) check_does_not_grow(credits, replicas, first);
 }
 
 std::vector<std::int64_t> credits_of_mode(in_flight_spec::mode kind, const std::vector<int>& replicas) {
@@ -148,14 +152,12 @@ std::vector<std::int64_t> full_credits(const std::vector<int>& replicas, double 
   return credits;
 }
 
-std::vector<std::int64_t> resolve_credits(const preset& p, const schedule_request& request, int microbatches) {
+namespace {
+
+/// What is right for active stages; those of a mode follow from a stage's own replicas and the later ones'.
+std::vector<std::int64_t> credits_by_rule(const preset& p, const schedule_request& request, int microbatches) {
   const auto& replicas = request.replicas;
   using mode = in_flight_spec::mode;
-  if (p.credit == credit_default::warm_up) return warm_up_credits(p, request, microbatches);
-  if (request.in_flight.kind == mode::given) {
-    check_given(p, request.in_flight.given, replicas, microbatches);
-    return request.in_flight.given;
-  }
   if (p.credit == credit_default::one) return std::vector<std::int64_t>(replicas.size(), 1);
   if (p.credit == credit_default::tight) return credits_of_mode(request.in_flight.kind, replicas);
   if (p.credit == credit_default::doubled)
@@ -164,6 +166,19 @@ std::vector<std::int64_t> resolve_credits(const preset& p, const schedule_reques
   if (request.in_flight.kind != mode::standard) credits = credits_of_mode(request.in_flight.kind, replicas);
   for (std::size_t s = 0; s < credits.size(); ++s)
     credits[s] = std::max(credits[s], ceil_div(microbatches, replicas[s]));
+  return credits;
+}
+
+} // namespace
+
+std::vector<std::int64_t> resolve_credits(const preset& p, const schedule_request& request, int microbatches) {
+  if (p.credit == credit_default::warm_up) return warm_up_credits(p, request, microbatches);
+  if (request.in_flight.kind == in_flight_spec::mode::given) {
+    check_given(p, request, microbatches);
+    return request.in_flight.given;
+  }
+  auto credits = credits_by_rule(p, request, microbatches);
+  std::fill(credits.begin(), credits.begin() + request.frozen_stages, 1); // one after another
   return credits;
 }
 

@@ -54,7 +54,7 @@ public:
       : p_(p), stage_(stage), dealt_(s, stage, replica),
         credit_(std::max<std::int64_t>(1, s.stages[static_cast<std::size_t>(stage)].credit)),
         lag_(s.stages[static_cast<std::size_t>(stage)].update_lag),
-        source_credit_per_replica_(s.stages.front().credit) {
+        source_credit_per_replica_(s.first_active().credit) {
     next_forward_ = next_backward_ = dealt_.first();
     set_end(s.minibatches);
   }
@@ -94,7 +94,7 @@ public:
     const auto updated = is_grouped() ? dealt : origin;
     numbers.insert(numbers.end(), {next_forward_.past - dealt, next_backward_.past - dealt, written_ - updated});
     versions_.append_state(updated, numbers);
-    // Until stage 0 has filled the pipeline, versions do not grow with the minibatches.
+    // Until the first active stage has filled the pipeline, versions do not grow with the minibatches.
     if (p_.versions == version_rule::vertical)
       numbers.push_back(std::min<std::int64_t>(0, next_forward_.past - (source_credit_per_replica_ - 1)));
     return true;
@@ -132,7 +132,7 @@ private:
   }
 
   std::int64_t forward_version() const {
-    // Stage 0 of equal replica counts has done this many updates before its own forward of the minibatch.
+    // The first active stage of equal replica counts has done so many updates before its forward of the minibatch.
     if (p_.versions == version_rule::vertical)
       return std::max<std::int64_t>(0, next_forward_.past - (source_credit_per_replica_ - 1));
     return written_;
@@ -162,11 +162,45 @@ private:
   choice choice_ = choice::nothing;
 };
 
+/// Forwards alone, of weights that stay as they are.
+class frozen_order final : public generator {
+public:
+  frozen_order(const schedule& s, int stage, int replica)
+      : stage_(stage), dealt_(s, stage, replica), minibatches_(s.minibatches),
+        count_(dealt_.among_first(s.minibatches)), next_(dealt_.first()) {}
+
+  std::unique_ptr<generator> clone() const override { return std::make_unique<frozen_order>(*this); }
+  std::optional<action> peek() const override {
+    if (next_.past == count_) return std::nullopt;
+    return action{action_kind::forward, next_.minibatch, static_cast<std::int32_t>(next_.microbatch), 0, stage_};
+  }
+  void advance() override { dealt_.pass(next_); }
+  void end_after(std::int64_t minibatches) override {
+    if (minibatches >= minibatches_) return;
+    if (next_.past > dealt_.among_first(minibatches)) throw std::logic_error(begun_beyond_the_end);
+    minibatches_ = minibatches;
+    count_ = dealt_.among_first(minibatches);
+  }
+  bool append_state(std::int64_t origin, std::vector<std::int64_t>& numbers) const override {
+    if (!dealt_.deals_anew_at(origin)) return false;
+    numbers.push_back(next_.past - dealt_.among_first(origin));
+    return true;
+  }
+
+private:
+  std::int32_t stage_;
+  dealt_microbatches dealt_;
+  std::int64_t minibatches_;
+  std::int64_t count_; // micro-batches dealt to this replica
+  dealt_microbatches::turn next_;
+};
+
 } // namespace
 
 std::unique_ptr<generator> make_generator(const schedule& s, const worker& w) {
   const auto& p = find_preset(s.name);
   const auto stage = stages_at(s, w.position).front();
+  if (s.is_frozen(stage)) return std::make_unique<frozen_order>(s, stage, w.replica);
   if (p.order == action_order::chunks_in_turn) return make_interleaved_order(s, w);
   if (p.splits_backward) return make_split_backward_order(s, stage, w.replica);
   return std::make_unique<greedy_order>(s, p, stage, w.replica);

@@ -142,7 +142,9 @@ std::int64_t steady_minibatches(const schedule& s) {
   // All-reduces that take a little longer than a period use up a lag a little at a time.
   constexpr std::int64_t lags_used_up = 32;
   const auto round = std::max<std::int64_t>(1, dealing_period(s));
-  if (s.synchronous) return std::min(most, 2 + 2 * round);
+  // What frozen stages have done ahead is used up where they are the slower ones.
+  const auto ahead = s.ahead > 0 ? 2 * ((s.source_credit() + s.microbatches - 1) / s.microbatches) : 0;
+  if (s.synchronous) return std::min(most, (2 + ahead + round - 1) / round * round + 2 * round);
   const auto wanted = 4 * filling_of(s) + lags_used_up * lagging_of(s) + 4 * round;
   if (round > most) return std::min(most, wanted);
   return std::min(most / round, (wanted + round - 1) / round) * round; // every replica gets as many

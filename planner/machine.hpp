@@ -103,9 +103,9 @@ struct machine_run : simulation {
   std::vector<double> all_reduce_seconds;    ///< per stage, of one update as it ran
   double bytes_sent = 0;                     ///< between different devices, all-reduce included
   /// Seconds from one minibatch to the next in steady state: over the second half of the minibatches, less those that
-  /// only empty the pipeline, measured where the first stage is done with them, in whole rounds of the replicas (their
-  /// least common multiple in micro-batches), and no less than the busiest device or channel works for one where all
-  /// replicas get as many. The makespan over the minibatches where there are too few.
+  /// only empty the pipeline, measured where the first active stage is done with them, in whole rounds of the replicas
+  /// (their least common multiple in micro-batches), and no less than the busiest device or channel works for one where
+  /// all replicas get as many. The makespan over the minibatches where there are too few.
   double step_seconds = 0;
 };
 
@@ -131,6 +131,9 @@ struct machine_run : simulation {
 ///   no earlier than that plus one bucket. Each replica then updates its own weights.
 /// - Replicas joined by reference are workers of one process: their gradients are summed on the first one's device
 ///   ((m - 1) x bytes / bandwidth) once all have reached the update, and one update there serves them all.
+///
+/// - A frozen stage runs forwards alone, of its one version, and keeps nothing of them but outputs that are on their
+///   way or wait for the stage behind it: no more in all than the source admits.
 ///
 /// Memory is counted for every replica as a worker of its own would hold it: weight versions that a forward in flight
 /// captured or a later one reads, and one more while an update writes it unless it may write in place; a gradient set

@@ -226,9 +226,10 @@ void machine_player::finish(int lane, const action& a) {
   auto& state = lane_of(lane);
   state.is_busy = false;
   let_go_after(lane, a);
-  if (ends_flight(a.kind)) --own_of(a.stage, lane).in_flight;
+  if (ends_flight(a.kind) || schedule_.is_frozen(a.stage)) --own_of(a.stage, lane).in_flight;
   if (makes_weight_gradient(a.kind)) {
-    if (a.stage == 0 && --unfinished_[static_cast<std::size_t>(a.minibatch)] == 0) done_.push_back(now_);
+    if (a.stage == schedule_.frozen_stages && --unfinished_[static_cast<std::size_t>(a.minibatch)] == 0)
+      done_.push_back(now_);
     if (const auto group = group_of(a); gives_early(a) && own_of(a.stage, lane).shares[group].backwards_left == 0)
       reach_update(lane, update_action(a.stage, static_cast<std::int64_t>(group)));
   }
@@ -246,11 +247,13 @@ bool machine_player::is_copied(int from_lane, int to_lane) const {
   return !links_.passes_references(links_.level_between(device(from_lane), device(to_lane)));
 }
 
-/// Else the result is the loss, the source's credit, or a weight gradient.
+/// Else the result is the loss, the source's credit (nothing is sent below the first active stage), or a weight
+/// gradient.
 bool machine_player::has_receiver(const action& a) const {
   const auto stage = a.stage;
   if (a.kind == action_kind::backward_weight) return false;
-  return a.kind == action_kind::forward ? !stages_[static_cast<std::size_t>(stage)].is_last : stage > 0;
+  if (a.kind == action_kind::forward) return !stages_[static_cast<std::size_t>(stage)].is_last;
+  return stage > schedule_.frozen_stages;
 }
 
 /// Takes the links; returns when the message arrives.
@@ -328,7 +331,7 @@ void machine_player::hold_forward(int lane, const action& a) {
   ledger.pass_forward(stage_of(stage).updates_once ? static_cast<std::size_t>(state_.replica(lane)) : 0);
   count_versions(stage, lane);
   auto& memory = memory_of(stage, lane);
-  memory.add(memory_part::activations, of_microbatch(costs.kept_bytes, a));
+  if (!schedule_.is_frozen(stage)) memory.add(memory_part::activations, of_microbatch(costs.kept_bytes, a));
   memory.add(memory_part::workspace, of_microbatch(costs.workspace_bytes, a));
 }
 
@@ -345,7 +348,8 @@ const std::vector<double>& machine_player::workspace_of(int stage, action_kind k
 double machine_player::held_by_sender(int stage, const action& a) const {
   if (a.kind != action_kind::forward) return of_microbatch(costs_of(stage - 1).output_bytes, a);
   const auto& costs = costs_of(stage);
-  return of_microbatch(costs.unkept_output_bytes.empty() ? costs.output_bytes : costs.unkept_output_bytes, a);
+  const bool keeps_none = costs.unkept_output_bytes.empty() || schedule_.is_frozen(stage);
+  return of_microbatch(keeps_none ? costs.output_bytes : costs.unkept_output_bytes, a);
 }
 
 void machine_player::hold_backward(int lane, const action& a) {
@@ -390,7 +394,7 @@ void machine_player::let_go_after(int lane, const action& a) {
   }
   if (has_receiver(a)) memory.add(memory_part::activations, held_by_sender(stage, a));
   // A stashing schedule's backward ends the forward's hold; else each pass had its own.
-  if (schedule_.stashes_weights && !makes_weight_gradient(a.kind)) return;
+  if (schedule_.stashes_weights && !schedule_.is_frozen(stage) && !makes_weight_gradient(a.kind)) return;
   ledger_of(stage, lane).release(a.version);
   count_versions(stage, lane);
 }

@@ -168,8 +168,8 @@ private:
   std::int64_t made_ = 0;
   double now_ = 0;
   std::vector<int> woken_;
-  std::vector<std::int32_t> unfinished_; // micro-batches of each minibatch, at the first stage
-  std::vector<double> done_;             // when the first stage was done with a minibatch, in order
+  std::vector<std::int32_t> unfinished_; // micro-batches of each minibatch, at the first active stage
+  std::vector<double> done_;             // when that stage was done with a minibatch, in order
   machine_run result_;
 };
 

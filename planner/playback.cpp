@@ -104,7 +104,7 @@ void playback::deliver_activation(const action& forward) {
 
 void playback::deliver_gradient(const action& backward) {
   const auto to = backward.stage - 1;
-  if (to < 0) {
+  if (to < schedule_.frozen_stages) {
     ++credits_;
     return admit();
   }
@@ -167,7 +167,7 @@ bool playback::append_state(std::int64_t origin, std::vector<std::int64_t>& numb
     for (const auto& p : stages_[s].replicas) {
       numbers.insert(numbers.end(), {p.updates - updated, p.version - updated});
       if (s > 0) append(p.activations, dealt);
-      append(p.gradients, dealt);
+      if (!schedule_.is_frozen(static_cast<int>(s))) append(p.gradients, dealt);
     }
   }
   return std::all_of(lanes_.begin(), lanes_.end(),
@@ -175,13 +175,14 @@ bool playback::append_state(std::int64_t origin, std::vector<std::int64_t>& numb
 }
 
 playback::obstacle playback::missing_credit() const {
-  obstacle who{first_lane(0), "a credit of the source"};
+  const int stage = schedule_.frozen_stages; // whose backwards give credits back
+  obstacle who{first_lane(stage), "a credit of the source"};
   auto lowest = std::numeric_limits<std::int64_t>::max();
-  for (int r = 0; r < schedule_.stages.front().replicas; ++r) {
-    const auto& next = at(first_lane(0) + r).cursor.next_gradient(0);
+  for (int r = 0; r < schedule_.first_active().replicas; ++r) {
+    const auto& next = at(first_lane(stage) + r).cursor.next_gradient(stage);
     if (!next || running(*next) >= lowest) continue;
     lowest = running(*next);
-    who.lane = first_lane(0) + r;
+    who.lane = first_lane(stage) + r;
   }
   return who;
 }

@@ -16,6 +16,7 @@ namespace {
 // Far more than any machine has; keeps a mistyped number from asking for all memory.
 constexpr std::int64_t most_replicas = 65536;
 constexpr std::int64_t most_stages = 65536;
+constexpr std::int64_t most_ahead = 1'000'000;
 
 [[noreturn]] void refuse(const std::string& message) {
   throw std::invalid_argument(message);
@@ -40,6 +41,18 @@ void check_counts(const schedule_request& request) {
   if (request.minibatches < 0) refuse("minibatches is " + std::to_string(request.minibatches) + ", wanted at least 0");
 }
 
+void check_frozen(const schedule_request& request) {
+  const auto stages = static_cast<std::int64_t>(request.replicas.size()) * request.chunks;
+  if (request.frozen_stages < 0 || request.frozen_stages >= stages)
+    refuse("frozen stages: " + std::to_string(request.frozen_stages) + " of " + std::to_string(stages) +
+           ", wanted 0 to " + std::to_string(stages - 1) + ", since the loss stays active");
+  if (request.ahead < 0 || request.ahead > most_ahead)
+    refuse("ahead is " + std::to_string(request.ahead) + ", wanted 0 to " + std::to_string(most_ahead));
+  if (request.ahead > 0 && request.frozen_stages == 0)
+    refuse("ahead is " + std::to_string(request.ahead) +
+           " and no stage is wholly frozen, wanted 0: only frozen stages run ahead");
+}
+
 // Its credits are found by walking a minibatch.
 constexpr std::size_t most_interleaved_stages = 4096;
 
@@ -54,17 +67,22 @@ void check_fits(const preset& p, const schedule_request& request) {
   if (p.unit == update_unit::replica_group && request.microbatches > 1)
     refuse(std::string(p.name) + " moves whole minibatches: micro-batches is " + std::to_string(request.microbatches) +
            ", wanted 1; to accumulate gradients over micro-batches without a flush use 2bw");
+  if (p.order == action_order::chunks_in_turn && request.frozen_stages > 0)
+    refuse(std::string(p.name) +
+           " cannot let stages run ahead of the others of their worker: " + std::to_string(request.frozen_stages) +
+           " frozen at the front, wanted none; a frozen part of stage 0 it can");
   if (p.order != action_order::chunks_in_turn && request.chunks > 1)
     refuse("chunks is " + std::to_string(request.chunks) + ", and " + std::string(p.name) +
            " has one stage a worker; several chunks a worker are for interleaved");
   if (p.order == action_order::chunks_in_turn && request.chunks * replicas.size() > most_interleaved_stages)
     refuse(std::string(p.name) + " has " + std::to_string(request.chunks * replicas.size()) +
            " stages, wanted at most " + std::to_string(most_interleaved_stages));
+  const auto first = static_cast<std::size_t>(request.frozen_stages); // frozen ones may have any number
   if (p.versions == version_rule::vertical || p.order == action_order::chunks_in_turn)
-    for (std::size_t s = 1; s < replicas.size(); ++s)
-      if (replicas[s] != replicas[0])
-        refuse(std::string(p.name) + " needs equal replica counts: " + place_word(p) + " 0 has " +
-               std::to_string(replicas[0]) + ", " + place_word(p) + " " + std::to_string(s) + " has " +
+    for (auto s = first + 1; s < replicas.size(); ++s)
+      if (replicas[s] != replicas[first])
+        refuse(std::string(p.name) + " needs equal replica counts: " + place_word(p) + " " + std::to_string(first) +
+               " has " + std::to_string(replicas[first]) + ", " + place_word(p) + " " + std::to_string(s) + " has " +
                std::to_string(replicas[s]));
 }
 
@@ -77,7 +95,7 @@ int default_microbatches(const preset& p, const schedule_request& request) {
 int buffered_microbatches(const schedule& s, int asked) {
   std::int64_t least = 1;
   std::size_t binding = 0;
-  for (std::size_t i = 0; i < s.stages.size(); ++i) {
+  for (auto i = static_cast<std::size_t>(s.frozen_stages); i < s.stages.size(); ++i) {
     const auto needed = (s.stages[i].credit - 1) * s.stages[i].replicas;
     if (needed > least) {
       least = needed;
@@ -95,7 +113,18 @@ int buffered_microbatches(const schedule& s, int asked) {
 std::int64_t readable_versions(const preset& p, const schedule& s, const stage_schedule& stage) {
   if (p.flush == flush_point::minibatch || p.versions == version_rule::newest_for_backward) return 1;
   if (p.unit == update_unit::minibatch_after_next) return 2;
-  return p.versions == version_rule::vertical ? s.stages.front().credit : stage.credit + stage.update_lag;
+  return p.versions == version_rule::vertical ? s.first_active().credit : stage.credit + stage.update_lag;
+}
+
+/// How versions and delayed weight gradients follow from the credits, on stages that are active.
+void settle_active_stages(const preset& p, schedule& s) {
+  const auto source_credit = s.first_active().credit * s.first_active().replicas; // of the active ones alone
+  for (auto i = static_cast<std::size_t>(s.frozen_stages); i < s.stages.size(); ++i) {
+    auto& stage = s.stages[i];
+    stage.readable_versions = readable_versions(p, s, stage);
+    if (p.splits_backward)
+      stage.delayed_weight_gradients = (source_credit + stage.replicas - 1) / stage.replicas - stage.credit;
+  }
 }
 
 } // namespace
@@ -110,6 +139,7 @@ std::vector<std::string> schedule_names() {
 schedule resolve_schedule(const schedule_request& request) {
   const auto& p = find_preset(request.name);
   check_counts(request);
+  check_frozen(request);
   check_fits(p, request);
   schedule s;
   s.name = request.name;
@@ -117,6 +147,7 @@ schedule resolve_schedule(const schedule_request& request) {
   s.microbatches = default_microbatches(p, request);
   s.window = request.window;
   s.chunks = request.chunks;
+  s.frozen_stages = request.frozen_stages;
   s.synchronous = p.flush == flush_point::minibatch;
   s.stashes_weights = p.versions != version_rule::newest_for_backward;
   s.updates.per_minibatch_group = s.updates.scale_learning_rate = p.unit == update_unit::replica_group;
@@ -126,11 +157,8 @@ schedule resolve_schedule(const schedule_request& request) {
     s.stages.push_back(
         {.replicas = request.replicas[i % request.replicas.size()], .credit = credits[i], .update_lag = lags[i]});
   if (p.unit == update_unit::minibatch_after_next) s.microbatches = buffered_microbatches(s, request.microbatches);
-  for (auto& stage : s.stages)
-    stage.readable_versions = readable_versions(p, s, stage);
-  if (p.splits_backward)
-    for (auto& stage : s.stages)
-      stage.delayed_weight_gradients = (s.source_credit() + stage.replicas - 1) / stage.replicas - stage.credit;
+  s.ahead = request.ahead == 0 && s.frozen_stages > 0 ? s.first_active().replicas : request.ahead;
+  settle_active_stages(p, s);
   return s;
 }
 
@@ -179,11 +207,13 @@ std::int64_t minibatches_per_update(const schedule& s, int stage) {
 }
 
 std::int64_t update_of(const schedule& s, int stage, std::int64_t minibatch) {
+  if (s.is_frozen(stage)) return 0;
   const auto each = minibatches_per_update(s, stage);
   return each == 1 ? minibatch : minibatch / each;
 }
 
 std::int64_t updates_of(const schedule& s, int stage) {
+  if (s.is_frozen(stage)) return 0;
   const auto each = minibatches_per_update(s, stage);
   return (s.minibatches + each - 1) / each;
 }

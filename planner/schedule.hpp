@@ -48,7 +48,8 @@ struct worker {
 
 struct stage_schedule {
   int replicas = 1;
-  std::int64_t credit = 1;            ///< K_s: forwards a replica may hold without their backward
+  std::int64_t credit = 1;            ///< K_s: forwards a replica may hold without their backward; of a frozen stage
+                                      ///< those that it may have begun and not ended
   std::int64_t readable_versions = 1; ///< DESIGN section 2's table, for K_s and d_s as used
   /// backward_weights that may still be to come, after their backward_input, when anything but them begins: where the
   /// backward is split ceil(K_0 R_0 / R_s) - K_s, which for the table's K_s is DESIGN section 2's bound; else 0.
@@ -68,11 +69,17 @@ struct schedule {
   int microbatches = 1;
   int window = 0;
   int chunks = 1;              ///< v: stages that each worker position hosts
+  int frozen_stages = 0;       ///< the first ones: forwards only, of weights that nothing changes (version 0)
+  std::int64_t ahead = 0;      ///< micro-batches that the source admits beyond K_f R_f, f the first active stage
   bool synchronous = true;     ///< an update sees every gradient of its minibatch and nothing is stale
   bool stashes_weights = true; ///< false for pipedream-naive: backward's version differs from its forward's
   update_rule updates;
   std::vector<stage_schedule> stages;
-  std::int64_t source_credit() const { return stages.front().credit * stages.front().replicas; }
+  /// Stage 0 where none is frozen.
+  const stage_schedule& first_active() const { return stages[static_cast<std::size_t>(frozen_stages)]; }
+  bool is_frozen(int stage) const { return stage < frozen_stages; }
+  /// Micro-batches that may be on their way: each gives its credit back with the first active stage's backward.
+  std::int64_t source_credit() const { return first_active().credit * first_active().replicas + ahead; }
 };
 
 /// `--in-flight`: tight (V_s), double (2 V_s - 1), full (DESIGN section 2 rule 2), or K_0,K_1,...; standard is the
@@ -93,6 +100,8 @@ struct schedule_request {
   std::int64_t minibatches = 1;
   int chunks = 1;                         ///< v: stages of each worker position (interleaved)
   std::vector<std::int64_t> update_lag{}; ///< d_s, one per stage, or one for all; empty: none. Of pipedream only
+  int frozen_stages = 0;                  ///< wholly frozen ones at the front; never all, none under interleaved
+  std::int64_t ahead = 0; ///< see schedule; 0: R_f where stages are frozen, f being the first active one
 };
 
 /// Names of the schedules, in the order of DESIGN section 2's table.
@@ -117,9 +126,9 @@ std::vector<worker> workers_of(const schedule& s);
 
 /// Minibatches whose gradients one update of the stage takes: R_s in the pipedream family, else 1.
 std::int64_t minibatches_per_update(const schedule& s, int stage);
-/// The update that a minibatch's gradients go into.
+/// The update that a minibatch's gradients go into; 0 of a frozen stage, which has none.
 std::int64_t update_of(const schedule& s, int stage, std::int64_t minibatch);
-/// Updates from this drain to the next; the last may be of fewer minibatches.
+/// Updates from this drain to the next; the last may be of fewer minibatches. A frozen stage has none.
 std::int64_t updates_of(const schedule& s, int stage);
 
 /// "forward of minibatch 3 micro-batch 0", "update 2".

@@ -19,7 +19,7 @@ public:
       : stage_(stage), dealt_(s, stage, replica),
         credit_(std::max<std::int64_t>(1, s.stages[static_cast<std::size_t>(stage)].credit)),
         delayed_(s.stages[static_cast<std::size_t>(stage)].delayed_weight_gradients),
-        is_whole_(stage == 0 && delayed_ == 0) {
+        is_whole_(stage == s.frozen_stages && delayed_ == 0) {
     forward_ = input_ = weight_ = dealt_.first();
     set_end(s.minibatches);
   }

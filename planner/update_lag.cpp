@@ -51,12 +51,19 @@ bool may_lag(const preset& p) {
 std::vector<std::int64_t> resolve_update_lag(const preset& p, const schedule_request& request) {
   auto lags = request.update_lag;
   const auto stages = request.replicas.size() * static_cast<std::size_t>(std::max(1, request.chunks));
+  const auto frozen = static_cast<std::ptrdiff_t>(request.frozen_stages);
   check_range(lags);
-  if (lags.size() <= 1)
+  if (lags.size() <= 1) {
     lags.assign(stages, lags.empty() ? 0 : lags.front());
-  else if (lags.size() != stages)
+    std::fill(lags.begin(), lags.begin() + frozen, 0);
+  }
+  if (lags.size() != stages)
     throw std::invalid_argument("update-lag has " + std::to_string(lags.size()) + " counts for " +
                                 std::to_string(stages) + " stages, wanted one for all or one per stage");
+  for (std::ptrdiff_t s = 0; s < frozen; ++s)
+    if (const auto lag = lags[static_cast<std::size_t>(s)]; lag > 0)
+      throw std::invalid_argument("update-lag of stage " + std::to_string(s) + " is " + std::to_string(lag) +
+                                  ", wanted 0: the stage is frozen and has no update");
   const auto lagging = std::find_if(lags.begin(), lags.end(), [](auto d) { return d > 0; });
   if (lagging != lags.end() && !may_lag(p))
     throw std::invalid_argument(std::string(p.name) + " has no update lag: update-lag of stage " +

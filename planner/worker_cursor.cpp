@@ -13,7 +13,8 @@ worker_cursor::worker_cursor(const schedule& s, const worker& w) : worker_cursor
 worker_cursor::worker_cursor(const schedule& s, const worker& w, sequence order)
     : at_head_(std::move(order)), window_(static_cast<std::size_t>(s.window)), stashes_weights_(s.stashes_weights) {
   for (const int stage : stages_at(s, w.position))
-    stages_.push_back({stage, s.stages[static_cast<std::size_t>(stage)].credit, minibatches_per_update(s, stage)});
+    stages_.push_back({stage, s.stages[static_cast<std::size_t>(stage)].credit, minibatches_per_update(s, stage),
+                       s.is_frozen(stage)});
   if (window_ > 0) {
     beyond_ = at_head_;
     look_ahead();
@@ -94,7 +95,7 @@ void worker_cursor::begin(const action& a) {
   if (a.kind == action_kind::update) return;
   auto& h = stages_[place_of(a.stage)];
   if (a.kind == action_kind::forward) {
-    ++h.in_flight;
+    if (!h.is_frozen) ++h.in_flight;
     if (h.forwards) h.forwards->advance();
   }
   if (ends_flight(a.kind)) --h.in_flight;

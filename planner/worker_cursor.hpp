@@ -33,7 +33,8 @@ struct blocked_action {
 /// (DESIGN section 2). A forward waits for its stage's credit, its version and its input; a backward, or the input's
 /// part of one, for its gradient, and where weights are not stashed for its version; the weights' part and an update
 /// for nothing more. A credit comes back when a backward, or the input's part of one, begins: work is done in the order
-/// in which it was begun.
+/// in which it was begun. A forward of a frozen stage takes none: how many are begun and not ended is for whoever runs
+/// them to bound by the stage's credit.
 class worker_cursor {
 public:
   /// Finished.
@@ -50,7 +51,7 @@ public:
   /// The first action that has not begun.
   const std::optional<action>& head() const { return at_head_.peek(); }
 
-  /// Forwards of the stage without their backward.
+  /// Forwards of the stage without their backward; 0 of a frozen one.
   std::int64_t in_flight(int stage) const;
   /// No version of the stage below it will be looked up again; none when none will.
   std::optional<std::int64_t> oldest_needed(int stage) const;
@@ -72,6 +73,7 @@ private:
     int stage = 0;
     std::int64_t credit = 1;
     std::int64_t per_update = 1; // minibatches
+    bool is_frozen = false;
     std::int64_t in_flight = 0;
     // From the first that has not begun; made when first asked for, since the simulator never does.
     mutable std::optional<stage_passes> forwards, gradients;

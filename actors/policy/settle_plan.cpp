@@ -157,6 +157,8 @@ execution_plan draft_plan(const pipeline_request& request, const model& net) {
 planner::plan_ptr settle_plan(execution_plan p, const model& net, job_place where) {
   first_layers_of(p, net);
   require_freeze(net, p.frozen_until);
+  asking_the_planner([&] { planner::settle_frozen(p, layer_names(net)); });
+  require_freeze(net, p.frozen_until); // a file says it by name
   if (p.schedule == planner::streaming_schedule)
     throw usage_error("the schedule " + p.schedule + " can only be simulated");
   asking_the_planner([&] {

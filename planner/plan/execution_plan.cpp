@@ -114,6 +114,79 @@ std::vector<int> cuts_of(const execution_plan& p, const std::vector<std::string>
   return cuts;
 }
 
+namespace {
+
+/// Where a layer stands in a list that has it, or its size.
+int number_of(const std::string& layer, const std::vector<std::string>& order) {
+  return static_cast<int>(std::find(order.begin(), order.end(), layer) - order.begin());
+}
+
+int stages_before(const execution_plan& p, int layer) {
+  const auto is_before = [&](const planned_stage& s) { return number_of(s.last_layer, p.layer_order) < layer; };
+  return static_cast<int>(std::find_if_not(p.stages.begin(), p.stages.end(), is_before) - p.stages.begin());
+}
+
+void check_frozen_until(int frozen_until, const std::vector<std::string>& order) {
+  if (frozen_until < 0 || frozen_until >= static_cast<int>(order.size()))
+    refuse("frozen_until is layer " + std::to_string(frozen_until) + " of " + std::to_string(order.size()) +
+           ", wanted 0 to " + std::to_string(order.size() - 1) + ": the loss stays active");
+}
+
+} // namespace
+
+void settle_frozen(execution_plan& p, const std::vector<std::string>& layers) {
+  if (p.frozen_until == 0 && p.first_active.empty()) return;
+  const auto& order = p.layer_order.empty() ? layers : p.layer_order;
+  check_frozen_until(p.frozen_until, order);
+  if (p.first_active.empty()) p.first_active = order[static_cast<std::size_t>(p.frozen_until)];
+  const auto found = number_of(p.first_active, order);
+  if (found == static_cast<int>(order.size()))
+    refuse("frozen_until is '" + p.first_active + "', which is no layer of the model" +
+           suggestion(p.first_active, order));
+  if (p.frozen_until > 0 && p.frozen_until != found)
+    refuse("frozen_until is layer " + std::to_string(p.frozen_until) + ", '" +
+           order[static_cast<std::size_t>(p.frozen_until)] + "', and by name '" + p.first_active +
+           "', wanted one and the same");
+  p.frozen_until = found;
+  if (found == 0) p.first_active.clear(); // nothing is before the first layer
+  if (found > 0 && p.layer_order.empty()) p.layer_order = layers;
+}
+
+void freeze_until(execution_plan& p, int frozen_until, const std::vector<std::string>& layers) {
+  settle_frozen(p, layers);
+  cuts_of(p, layers);
+  if (p.layer_order.empty()) p.layer_order = layers;
+  check_frozen_until(frozen_until, p.layer_order);
+  const auto before = stages_before(p, p.frozen_until), after = stages_before(p, frozen_until);
+  for (auto s = std::min(before, after); s < std::max(before, after); ++s) {
+    auto& stage = p.stages[static_cast<std::size_t>(s)];
+    stage.in_flight = stage.update_lag = 0;
+    stage.recompute = false;
+  }
+  p.frozen_until = frozen_until;
+  p.first_active = frozen_until > 0 ? p.layer_order[static_cast<std::size_t>(frozen_until)] : "";
+  if (after == 0) p.ahead = 0;
+  if (frozen_until == 0 && p.layer_order == layers) p.layer_order.clear();
+}
+
+bool knows_frozen_stages(const execution_plan& p) {
+  if (!p.layer_order.empty() || (p.frozen_until == 0 && p.first_active.empty())) return true;
+  return std::any_of(p.stages.begin(), p.stages.end(), [&](const auto& s) { return s.first_layer == p.first_active; });
+}
+
+int frozen_stages_of(const execution_plan& p) {
+  if (p.frozen_until == 0 && p.first_active.empty()) return 0;
+  if (!knows_frozen_stages(p))
+    refuse("frozen_until is " +
+           (p.first_active.empty() ? "layer " + std::to_string(p.frozen_until) : "'" + p.first_active + "'") +
+           ", inside a stage as far as the plan says: wanted the first layer of one, or layer_order beside it");
+  if (!p.layer_order.empty())
+    return stages_before(p, p.frozen_until > 0 ? p.frozen_until : number_of(p.first_active, p.layer_order));
+  const auto active =
+      std::find_if(p.stages.begin(), p.stages.end(), [&](const auto& s) { return s.first_layer == p.first_active; });
+  return static_cast<int>(active - p.stages.begin());
+}
+
 std::vector<int> replicas_of(const execution_plan& p) {
   std::vector<int> replicas;
   for (const auto& stage : p.stages)
@@ -136,7 +209,9 @@ schedule_request request_of(const execution_plan& p, std::int64_t minibatches) {
                            .window = p.window,
                            .minibatches = minibatches,
                            .chunks = p.chunks,
-                           .update_lag = {}};
+                           .update_lag = {},
+                           .frozen_stages = frozen_stages_of(p),
+                           .ahead = p.ahead};
   std::vector<std::int64_t> credits;
   const auto positions = positions_of(p);
   for (const auto& stage : p.stages) {
@@ -169,6 +244,7 @@ void settle_schedule(execution_plan& p) {
   p.microbatches = s.microbatches;
   for (std::size_t i = 0; i < s.stages.size(); ++i)
     p.stages[i].in_flight = s.stages[i].credit;
+  p.ahead = s.ahead;
 }
 
 void check_devices(const execution_plan& p) {
@@ -207,6 +283,7 @@ std::string describe_stages(const execution_plan& p) {
     text += " x" + std::to_string(stage.replicas);
   }
   if (p.chunks > 1) text += ", " + std::to_string(p.chunks) + " chunks a worker";
+  if (!p.first_active.empty()) text += ", frozen before " + p.first_active;
   return text;
 }
 

@@ -33,10 +33,12 @@ struct execution_plan {
   int chunks = 1;                       ///< v: stages that each worker position hosts, p, p + n, p + 2n, ...
   int threads = 0;                      ///< compute threads of a worker; 0: not said
   int processes = 0;                    ///< that the ranks are of; with another number they are dealt anew; 0: not said
-  std::vector<std::string> layer_order; ///< only where it is not the model's own
+  std::vector<std::string> layer_order; ///< where it is not the model's own, and where layers are frozen
+  int frozen_until = 0;                 ///< layers before it, in layer_order, are frozen; never all; 0: none
+  std::string first_active;             ///< that layer's name, "" where none is frozen: all that a file says of it
+  std::int64_t ahead = 0; ///< micro-batches that the source admits beyond K_f R_f, f the first stage that is not wholly
+                          ///< frozen, where stages before it are; 0: R_f
   std::vector<planned_stage> stages;
-  /// Layers of the plan's order before this one are frozen; 0: none. It may lie inside a stage, and leaves the loss's.
-  int frozen_until = 0;
   friend bool operator==(const execution_plan&, const execution_plan&) = default;
 };
 using plan_ptr = std::shared_ptr<const execution_plan>;
@@ -49,6 +51,23 @@ inline constexpr std::string_view streaming_schedule = "fbp-as";
 /// plan's order, which is layer_order where it is given, else `layers`. Throws std::invalid_argument for a gap, an
 /// overlap, a layer that there is not (with the nearest), an order that is none of the model's layers.
 std::vector<int> cuts_of(const execution_plan& p, const std::vector<std::string>& layers);
+
+/// Freezes the layers before number `frozen_until`, in the plan's order, which is layer_order where it is given, else
+/// `layers`; 0 thaws. What no longer fits goes: stages that become wholly frozen, or were, lose credit, recomputation
+/// and update lag, and where none is wholly frozen `ahead`. Throws std::invalid_argument for all layers, and as
+/// cuts_of.
+void freeze_until(execution_plan& p, int frozen_until, const std::vector<std::string>& layers);
+
+/// Once the model's layers are known: finds the number for a name and the name for a number, and fills in layer_order
+/// where layers are frozen. Throws std::invalid_argument, one line, for a name that is no layer (with the nearest), a
+/// number that is another layer's, and all layers.
+void settle_frozen(execution_plan& p, const std::vector<std::string>& layers);
+
+/// Whether the plan tells which of its stages are wholly frozen: a file that names a layer inside a stage does not
+/// without layer_order.
+bool knows_frozen_stages(const execution_plan& p);
+/// How many are, at the front. Throws std::invalid_argument where it is not known.
+int frozen_stages_of(const execution_plan& p);
 
 /// Replicas of each stage.
 std::vector<int> replicas_of(const execution_plan& p);
@@ -65,7 +84,7 @@ schedule_request request_of(const execution_plan& p, std::int64_t minibatches);
 /// The plan's schedule, resolved, without lists. Throws as resolve_schedule.
 schedule schedule_of(const execution_plan& p, std::int64_t minibatches = 1);
 
-/// The plan with M and the credits as the schedule settles them: no zeros left. Throws as schedule_of.
+/// The plan with M, the credits and what is ahead as the schedule settles them. Throws as schedule_of.
 void settle_schedule(execution_plan& p);
 
 /// Throws std::invalid_argument, one line, for devices or ranks that are not one for each replica of every stage, for a
@@ -75,7 +94,7 @@ void check_devices(const execution_plan& p);
 /// "conv1 .. fc1", or "fc1" where there is one.
 std::string layers_text(const planned_stage& stage);
 
-/// "conv1..pool5 x15 | fc6..fc8 x1".
+/// "conv1..pool5 x15 | fc6..fc8 x1", ", frozen before fc6" where layers are.
 std::string describe_stages(const execution_plan& p);
 
 } // namespace penstock::planner

@@ -23,7 +23,7 @@ std::int64_t minibatches_to_check(const schedule& s) {
   std::int64_t most = 0;
   for (const auto& stage : s.stages)
     most = std::max(most, std::max<std::int64_t>(1, stage.credit + stage.update_lag) * stage.replicas);
-  const auto wanted = 2 + 2 * most / s.microbatches;
+  const auto wanted = 2 + (2 * most + s.ahead) / s.microbatches;
   return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, most_actions / 50 / per_minibatch));
 }
 
@@ -39,6 +39,7 @@ void check_plan(const plan& p) {
   check_devices(p);
   if (p.schedule == streaming_schedule && !p.simulation_only)
     refuse("the schedule fbp-as needs devices that compute forward and backward at once: wanted simulation_only");
+  if (!knows_frozen_stages(p)) return; // whoever knows the layers settles that, and then the schedule
   auto shape = resolve_schedule(request_of(p, 1));
   const auto actions = static_cast<std::int64_t>(shape.microbatches) * static_cast<std::int64_t>(p.stages.size());
   if (actions > most_actions)

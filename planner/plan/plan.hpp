@@ -88,7 +88,8 @@ std::string to_json(const plan& p);
 plan settled(plan p);
 
 /// Makes the schedule of a few minibatches and runs the static checker: what the runtime would refuse is refused here.
-/// Also what check_devices refuses, and more actions than any machine would hold. Throws
+/// Also what check_devices refuses, and more actions than any machine would hold. Where only the model's layers tell
+/// which stages are frozen (knows_frozen_stages) the schedule is left to whoever settles that. Throws
 /// std::invalid_argument, one line.
 void check_plan(const plan& p);
 

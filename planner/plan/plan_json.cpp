@@ -238,6 +238,17 @@ void check_ranks(const json_value& json, const plan& p) {
   }
 }
 
+/// The number of the first active layer, where the file has the layers.
+void find_frozen(const json_value& json, plan& p) {
+  const auto name = json.find("frozen_until");
+  if (name && p.first_active.empty()) name->refuse("the name of the first layer that is not frozen");
+  if (p.ahead > 0 && !name) json.at("ahead").refuse("0, or frozen_until beside it: only frozen stages run ahead");
+  if (!name || p.layer_order.empty()) return;
+  if (std::find(p.layer_order.begin(), p.layer_order.end(), p.first_active) == p.layer_order.end())
+    name->refuse("a layer of layer_order" + suggestion(p.first_active, p.layer_order));
+  settle_frozen(p, p.layer_order);
+}
+
 void check_prediction(const json_value& json, const plan& p) {
   const auto refuse_count = [&p](const json_value& list) {
     list.refuse(std::to_string(p.stages.size()) + ", one for each stage");
@@ -268,6 +279,7 @@ plan plan_from_json(std::string_view text, const std::string& source) {
   check_schedule_name(json, p);
   check_stages(json, p);
   check_ranks(json, p);
+  find_frozen(json, p);
   if (p.predicted) {
     const auto mark = json.find(prediction_mark);
     if (mark && mark->text() == mark_of(p))

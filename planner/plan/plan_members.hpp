@@ -15,6 +15,7 @@ inline constexpr double most_replicas = 65536; // as the schedules'
 inline constexpr double most_credit = std::numeric_limits<std::int32_t>::max();
 inline constexpr double most_microbatches = 1e6;
 inline constexpr double most_update_lag = 1e6; // as resolve_update_lag
+inline constexpr double most_ahead = 1e6;      // as resolve_schedule
 inline constexpr double most_samples = 1e12;
 inline constexpr double most_optimizer_copies = 16;
 
@@ -157,6 +158,8 @@ void visit_members(Visitor& v, Value& p) {
   v("optimizer_copies", p.optimizer_copies, optional, range{0, most_optimizer_copies});
   v("simulation_only", p.simulation_only, left_if_empty);
   v("layer_order", p.layer_order, left_if_empty);
+  v("frozen_until", p.first_active, left_if_empty);
+  v("ahead", p.ahead, left_if_empty, range{0, most_ahead});
   v("stages", p.stages, required);
   v("prediction", p.predicted, optional);
   v("reason", p.reason, left_if_empty);

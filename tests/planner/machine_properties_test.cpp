@@ -30,6 +30,7 @@ schedule_request any_request(dice& d) {
   r.minibatches = d.between(1, 10);
   r.window = d.between(0, 3);
   if (!is_interleaved) r.in_flight.kind = static_cast<in_flight_spec::mode>(d.between(0, 3));
+  freeze_some(d, r);
   return r;
 }
 
@@ -205,7 +206,11 @@ TEST(MachineProperties, ARunTakesAtLeastItsCriticalPathAndItsBusiestDevice) {
     const auto run = run_machine(s, m);
     double there_and_back = 0; // of the first micro-batch
     for (std::size_t stage = 0; stage < m.stages.size(); ++stage) {
-      there_and_back += m.stages[stage].forward_seconds.front() + m.stages[stage].backward_seconds.front();
+      there_and_back += m.stages[stage].forward_seconds.front();
+      if (s.is_frozen(static_cast<int>(stage))) continue;
+      // Of a split backward the weights' part, half of it here, is waited for by nobody.
+      const bool is_split = s.name.starts_with("zb-") && static_cast<int>(stage) > s.frozen_stages;
+      there_and_back += m.stages[stage].backward_seconds.front() / (is_split ? 2 : 1);
       ASSERT_GE(run.makespan, run.busy[stage] - 1e-9);
     }
     ASSERT_GE(run.makespan, there_and_back - 1e-9);

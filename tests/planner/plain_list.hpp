@@ -20,10 +20,15 @@ public:
         delayed_(static_cast<std::size_t>(s.stages[static_cast<std::size_t>(stage)].delayed_weight_gradients)),
         credit_(static_cast<std::size_t>(s.stages[static_cast<std::size_t>(stage)].credit)),
         lag_(static_cast<std::size_t>(s.stages[static_cast<std::size_t>(stage)].update_lag)),
-        first_credit_(s.stages.front().credit) {
+        first_credit_(s.stages[static_cast<std::size_t>(s.frozen_stages)].credit), frozen_(s.frozen_stages) {
     for (std::int64_t b = 0; b < s.minibatches; ++b)
       for (std::int32_t m = 0; m < s.microbatches; ++m)
         if ((b * s.microbatches + m) % replicas_ == replica) dealt_.emplace_back(b, m);
+    if (stage_ < frozen_) {
+      for (std::size_t item = 0; item < dealt_.size(); ++item)
+        add(action_kind::forward, item, 0);
+      return;
+    }
     const bool grouped = name_.starts_with("pipedream");
     updates_ = grouped ? (s.minibatches + replicas_ - 1) / replicas_ : s.minibatches;
     write();
@@ -83,7 +88,7 @@ private:
         add(action_kind::forward, forwards_++, read_.back());
       } else if (backwards_ == forwards_) {
         add(action_kind::backward_weight, whole_++, written_);
-      } else if (name_.starts_with("zb-") && stage_ > 0) {
+      } else if (name_.starts_with("zb-") && stage_ > frozen_) {
         add(action_kind::backward_input, backwards_++, written_);
       } else {
         ++whole_;
@@ -98,7 +103,8 @@ private:
   std::int64_t replicas_;
   std::int32_t stage_;
   std::size_t delayed_, credit_, lag_;
-  std::int64_t first_credit_;
+  std::int64_t first_credit_; // of the first active stage
+  std::int32_t frozen_;
   std::vector<std::pair<std::int64_t, std::int32_t>> dealt_;
   std::int64_t updates_ = 0, written_ = 0;
   std::size_t forwards_ = 0, backwards_ = 0, whole_ = 0; // backwards begun, and with both parts done

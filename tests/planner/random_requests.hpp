@@ -33,6 +33,18 @@ inline std::vector<std::int64_t> random_credits(dice& d, const std::vector<int>&
   return credits;
 }
 
+/// Some of the stages at the front, which may have other replica counts and any credits then, and no lag.
+inline void freeze_some(dice& d, schedule_request& r) {
+  if (r.name == "interleaved" || r.replicas.size() < 2 || d.coin()) return;
+  r.frozen_stages = d.between(0, static_cast<int>(r.replicas.size()) - 1);
+  if (r.frozen_stages > 0) r.ahead = d.between(0, 5);
+  for (std::size_t s = 0; s < static_cast<std::size_t>(r.frozen_stages); ++s) {
+    r.replicas[s] = d.between(1, 3);
+    if (!r.in_flight.given.empty()) r.in_flight.given[s] = d.between(1, 3);
+    if (!r.update_lag.empty()) r.update_lag[s] = 0;
+  }
+}
+
 inline schedule_request random_request(dice& d) {
   const auto names = schedule_names();
   schedule_request r;
@@ -58,6 +70,7 @@ inline schedule_request random_request(dice& d) {
   if (r.name == "pipedream" && d.coin())
     for (std::size_t s = 0; s < r.replicas.size(); ++s)
       r.update_lag.push_back(d.between(0, 2));
+  freeze_some(d, r);
   if (r.name == "2bw") {
     const auto extra = d.between(0, 3);
     r.microbatches = 0;
@@ -78,6 +91,7 @@ inline std::string show(const schedule_request& r) {
     text << ' ' << k;
   for (const auto lag : r.update_lag)
     text << (&lag == &r.update_lag.front() ? " lag " : " ") << lag;
+  if (r.frozen_stages > 0) text << " frozen " << r.frozen_stages << " ahead " << r.ahead;
   return text.str();
 }
 

@@ -63,6 +63,7 @@ private:
   std::int64_t index_of(const trace_record& r) const {
     return (r.minibatch - range_.first) * schedule_.microbatches + r.microbatch;
   }
+  bool is_frozen() const { return schedule_.is_frozen(stage_); }
   bool is_placed_right(const trace_record& r);
   void take_forward(const trace_record& r);
   void take_backward(const trace_record& r);
@@ -121,7 +122,7 @@ void stage_check::take_forward(const trace_record& r) {
   known = &r;
   if (const trace_record* backward = backwards_[static_cast<std::size_t>(index_of(r))])
     fail(*backward, micro_name(header_, *backward) + " before its forward");
-  if (++held_ > plan().credit)
+  if (!is_frozen() && ++held_ > plan().credit)
     found_.add(r.begin_ns,
                who(r.replica) + micro_name(header_, r) + " is the replica's forward " + std::to_string(held_) +
                    " without its backward, its credit is " + std::to_string(plan().credit),
@@ -157,6 +158,7 @@ void stage_check::note_backward(const trace_record& r) {
 }
 
 void stage_check::take_backward(const trace_record& r) {
+  if (is_frozen()) return fail(r, micro_name(header_, r) + " on a frozen stage");
   const auto at = static_cast<std::size_t>(index_of(r));
   if (is_again(r)) return fail(r, micro_name(header_, r) + " a second time");
   note_backward(r);
@@ -234,10 +236,7 @@ void stage_check::walk_replica(int replica, const records_view& records) {
   for (const trace_record* r : records) {
     if (r->kind == span_kind::update) take_update(*r);
     if (r->kind == span_kind::update || !is_placed_right(*r)) continue;
-    if (r->kind == span_kind::forward)
-      take_forward(*r);
-    else
-      take_backward(*r);
+    r->kind == span_kind::forward ? take_forward(*r) : take_backward(*r);
     follow_list(*r);
   }
   updates_.push_back(std::move(update_ends_));
@@ -263,7 +262,7 @@ void stage_check::check_nothing_is_missing() {
     const auto* forward = forwards_[static_cast<std::size_t>(i)];
     const auto* backward = backwards_[static_cast<std::size_t>(i)];
     const auto* weight = weights_[static_cast<std::size_t>(i)];
-    if (forward != nullptr && backward != nullptr && weight != nullptr) continue;
+    if (forward != nullptr && (is_frozen() || (backward != nullptr && weight != nullptr))) continue;
     const auto missing = forward == nullptr                         ? span_kind::forward
                          : backward == nullptr && weight == nullptr ? span_kind::backward
                          : backward == nullptr                      ? span_kind::backward_input
@@ -376,8 +375,9 @@ bool epoch_walk::has_every_minibatch(const stretch_range& range) {
   const auto& records = by_stretch_[range.id];
   found_.place = place_of(epoch_, range.id);
   const auto stages = static_cast<std::int64_t>(header_.plan.stages.size());
-  // A forward and a backward of every micro-batch on every stage.
-  const auto per_minibatch = 2 * stages * header_.plan.microbatches;
+  const auto frozen = knows_frozen_stages(header_.plan) ? frozen_stages_of(header_.plan) : 0;
+  // A forward and a backward of every micro-batch on every stage; of a frozen one no backward.
+  const auto per_minibatch = (2 * stages - frozen) * header_.plan.microbatches;
   if (range.end - range.first <= static_cast<std::int64_t>(records.size()) / per_minibatch) return true;
   records_view sorted;
   for (const trace_record* r : records)
@@ -392,6 +392,7 @@ bool epoch_walk::has_every_minibatch(const stretch_range& range) {
     for (std::int32_t m = 0; m < header_.plan.microbatches; ++m)
       for (std::int16_t s = 0; s < stages; ++s)
         for (const auto kind : {span_kind::forward, span_kind::backward}) {
+          if (kind == span_kind::backward && s < frozen) continue;
           const auto wanted = std::tuple(i, m, s, kind);
           while (at != sorted.end() && key(*at) < wanted)
             ++at;

@@ -79,6 +79,49 @@ TEST(PlanJson, NamesTheKeyOfARankThatCannotBe) {
     EXPECT_THAT(fault_in(replaced(to_json(placed_plan()), what, by)), StartsWith(fault)) << by;
 }
 
+plan frozen_plan() {
+  auto p = example_plan();
+  freeze_until(p, 2, p.layer_order);
+  p.ahead = 5;
+  return p;
+}
+
+TEST(PlanJson, KeepsWhatIsFrozenByItsName) {
+  const auto text = to_json(frozen_plan());
+  EXPECT_THAT(text, HasSubstr(R"("frozen_until": "fc1")"));
+  EXPECT_THAT(text, HasSubstr(R"("ahead": 5)"));
+  EXPECT_THAT(to_json(example_plan()), Not(HasSubstr("frozen")));
+  EXPECT_THAT(to_json(example_plan()), Not(HasSubstr("ahead")));
+  const auto read = plan_from_json(text, "plan.json");
+  const execution_plan run = frozen_plan();
+  EXPECT_EQ(run, read);
+  EXPECT_EQ(read.frozen_until, 2);
+  EXPECT_TRUE(read.predicted) << "it was made for this";
+  EXPECT_FALSE(plan_from_json(replaced(text, R"("ahead": 5)", R"("ahead": 6)"), "plan.json").predicted);
+  const auto other = plan_from_json(replaced(text, R"("frozen_until": "fc1")", R"("frozen_until": "pool2")"), "p");
+  EXPECT_EQ(other.frozen_until, 1);
+}
+
+TEST(PlanJson, LeavesANameOpenUntilTheLayersAreKnown) {
+  const auto read =
+      plan_from_json(replaced(minimal, "{\"stages", R"({"frozen_until": "fc1", "ahead": 2, "stages)"), "p");
+  EXPECT_EQ(read.frozen_until, 0);
+  EXPECT_EQ(read.first_active, "fc1");
+  EXPECT_EQ(read.ahead, 2);
+  EXPECT_EQ(frozen_stages_of(read), 1);
+}
+
+TEST(PlanJson, RefusesWhatCannotBeFrozen) {
+  const auto text = to_json(frozen_plan());
+  EXPECT_EQ(fault_in(replaced(text, R"("frozen_until": "fc1")", R"("frozen_until": "fc")")),
+            "plan.json: frozen_until: found \"fc\", wanted a layer of layer_order (did you mean 'fc1'?)");
+  EXPECT_THAT(fault_in(replaced(text, R"("frozen_until": "fc1")", R"("frozen_until": "")")),
+              HasSubstr("wanted the name of the first layer that is not frozen"));
+  EXPECT_EQ(fault_in(replaced(minimal, "{\"stages", R"({"ahead": 2, "stages)")),
+            "plan.json: ahead: found 2, wanted 0, or frozen_until beside it: only frozen stages run ahead");
+  EXPECT_THAT(fault_in(replaced(text, R"("ahead": 5)", R"("ahead": -1)")), HasSubstr("ahead: found -1"));
+}
+
 TEST(PlanJson, KeepsTheCostsThatASimulationNeeds) {
   const auto read = plan_from_json(to_json(example_plan()), "plan.json");
   const auto& s = read.predicted.value().costs.value().stages.at(0);

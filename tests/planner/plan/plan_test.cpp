@@ -100,6 +100,71 @@ TEST(Plan, SettlesWhatTheScheduleDecides) {
   EXPECT_EQ(done.stages[1].in_flight, 8);
 }
 
+TEST(Plan, FreezesAPrefixAndThawsIt) {
+  auto p = plan_of({{"conv1", "pool1"}, {"conv2", "fc1"}, {"fc2", "loss"}}, {2, 1, 1});
+  for (auto& stage : p.stages)
+    stage.in_flight = stage.update_lag = 1;
+  p.stages[0].recompute = true;
+  const auto before = p;
+  freeze_until(p, 3, layers);
+  EXPECT_EQ(p.first_active, "pool2");
+  EXPECT_EQ(p.layer_order, layers);
+  EXPECT_EQ(frozen_stages_of(p), 1) << "stage 1 is frozen in part";
+  EXPECT_EQ(p.stages[0].in_flight, 0);
+  EXPECT_EQ(p.stages[0].update_lag, 0);
+  EXPECT_FALSE(p.stages[0].recompute);
+  EXPECT_EQ(p.stages[1], before.stages[1]);
+  EXPECT_EQ(schedule_of(p).frozen_stages, 1);
+  EXPECT_EQ(describe_stages(p), "conv1..pool1 x2 | conv2..fc1 x1 | fc2..loss x1, frozen before pool2");
+  settle_schedule(p);
+  EXPECT_EQ(p.ahead, 1);
+  p.ahead = 7;
+  EXPECT_EQ(schedule_of(p).source_credit(), 1 + 7);
+  freeze_until(p, 1, layers);
+  EXPECT_EQ(frozen_stages_of(p), 0);
+  EXPECT_EQ(p.ahead, 0) << "nothing runs ahead any more";
+  freeze_until(p, 0, layers);
+  EXPECT_EQ(p.frozen_until, 0);
+  EXPECT_TRUE(p.first_active.empty() && p.layer_order.empty());
+  EXPECT_EQ(fault_of([&] { freeze_until(p, 7, layers); }),
+            "frozen_until is layer 7 of 7, wanted 0 to 6: the loss stays active");
+}
+
+TEST(Plan, FindsWhatIsFrozenByItsNameOnceItsLayersAreKnown) {
+  auto p = plan_of({{"conv1", "pool1"}, {"conv2", "fc1"}, {"fc2", "loss"}});
+  p.first_active = "conv2";
+  EXPECT_TRUE(knows_frozen_stages(p));
+  EXPECT_EQ(frozen_stages_of(p), 1) << "a stage begins with it";
+  settle_frozen(p, layers);
+  EXPECT_EQ(p.frozen_until, 2);
+  p = plan_of({{"conv1", "pool1"}, {"conv2", "fc1"}, {"fc2", "loss"}});
+  p.first_active = "pool2";
+  EXPECT_FALSE(knows_frozen_stages(p));
+  EXPECT_EQ(fault_of([&] { check_plan(p); }), "") << "whoever knows the model checks it";
+  EXPECT_EQ(fault_of([&] { frozen_stages_of(p); }),
+            "frozen_until is 'pool2', inside a stage as far as the plan says: wanted the first layer of one, or "
+            "layer_order beside it");
+  settle_frozen(p, layers);
+  EXPECT_EQ(p.frozen_until, 3);
+  EXPECT_EQ(frozen_stages_of(p), 1);
+  const auto settled_once = p;
+  settle_frozen(p, layers);
+  EXPECT_EQ(p, settled_once);
+  p.first_active = "conv1";
+  EXPECT_EQ(fault_of([&] { settle_frozen(p, layers); }),
+            "frozen_until is layer 3, 'pool2', and by name 'conv1', wanted one and the same");
+  p.frozen_until = 0;
+  settle_frozen(p, layers);
+  EXPECT_TRUE(p.first_active.empty()) << "nothing is before the first layer";
+  p.first_active = "pol2";
+  EXPECT_EQ(fault_of([&] { settle_frozen(p, layers); }),
+            "frozen_until is 'pol2', which is no layer of the model (did you mean 'pool2'?)");
+  p.first_active.clear();
+  p.frozen_until = 4;
+  settle_frozen(p, layers);
+  EXPECT_EQ(p.first_active, "fc1");
+}
+
 TEST(Plan, ChecksDevices) {
   auto p = example_plan();
   EXPECT_EQ(fault_of([&] { check_plan(p); }), "");
