@@ -243,7 +243,7 @@ void training_run::say_what_is_frozen(int before) {
   const auto& net = *inputs_.net;
   const int now = plan_.plan->frozen_until;
   has_frozen_ = has_frozen_ || now > 0;
-  const auto line = now == before ? describe_freeze(net, now) : describe_freeze_change(net, before, now);
+  const auto line = describe_freeze_change(net, before, now);
   if (!line.empty()) observer_.on_note(line);
 }
 
@@ -337,7 +337,7 @@ void training_run::change_plan() {
   steps_.set_tellers(metrics_tellers(now_->built()));
   agenda_.answer("");
   observer_.on_note("the plan changed" + after + ": " + describe_stages(*plan_.plan) + ", " + plan_.plan->schedule);
-  if (plan_.plan->frozen_until != frozen_before) say_what_is_frozen(frozen_before);
+  say_what_is_frozen(frozen_before);
 }
 
 void training_run::after_drain(std::int64_t planned_end) {

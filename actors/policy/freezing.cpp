@@ -34,7 +34,7 @@ int last_trained(const model& net) {
 std::string grouped(std::int64_t count) {
   auto text = std::to_string(count);
   for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
-    text.insert(static_cast<std::size_t>(at), " ");
+    text.insert(static_cast<std::size_t>(at), ",");
   return text;
 }
 

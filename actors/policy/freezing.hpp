@@ -24,7 +24,7 @@ void require_freeze(const model& net, int frozen_until);
 /// Parameters of layers before that one; a tensor that several use counts once.
 std::int64_t frozen_parameters(const model& net, int frozen_until);
 
-/// "frozen until layer2.0.conv1: 157 504 of 11 689 512 parameters", or "" where nothing is.
+/// "frozen until layer2.0.conv1: 157,504 of 11,689,512 parameters", or "" where nothing is.
 std::string describe_freeze(const model& net, int frozen_until);
 
 /// What another depth means for those who train on, one line; "" where it is the same.

@@ -123,8 +123,15 @@ planner::schedule_request schedule_request_of(const pipeline_request& r, std::in
 }
 
 execution_plan draft_plan(const pipeline_request& request, const model& net) {
-  const auto dealing = asking_the_planner([&] { return planner::resolve_schedule(schedule_request_of(request, 1)); });
+  auto asked = schedule_request_of(request, 1);
+  const auto dealt = [&] { return asking_the_planner([&] { return planner::resolve_schedule(asked); }); };
+  if (request.frozen_until == 0) dealt(); // its faults come before those of cuts
   const auto cuts = cuts_for(request, net);
+  const auto is_frozen = [&](std::size_t s) { return s + 1 < cuts.size() && cuts[s + 1] <= request.frozen_until; };
+  while (is_frozen(static_cast<std::size_t>(asked.frozen_stages)))
+    ++asked.frozen_stages;
+  asked.ahead = request.ahead;
+  const auto dealing = dealt();
   const auto positions = request.replicas.size();
   const auto stages = positions * static_cast<std::size_t>(chunks_of(request));
   if (!request.recompute.empty() && request.recompute.size() != stages)
@@ -139,6 +146,7 @@ execution_plan draft_plan(const pipeline_request& request, const model& net) {
   p.chunks = chunks_of(request);
   p.threads = request.threads;
   p.frozen_until = request.frozen_until;
+  p.ahead = dealing.ahead;
   for (std::size_t s = 0; s < stages; ++s) {
     const auto end = s + 1 < stages ? static_cast<std::size_t>(cuts[s + 1]) : net.layers().size();
     planner::planned_stage stage;
@@ -147,7 +155,7 @@ execution_plan draft_plan(const pipeline_request& request, const model& net) {
     stage.replicas = request.replicas[s % positions];
     stage.in_flight = dealing.stages[s].credit;
     stage.update_lag = dealing.stages[s].update_lag;
-    stage.recompute = !request.recompute.empty() && request.recompute[s];
+    stage.recompute = !request.recompute.empty() && request.recompute[s] && !is_frozen(s);
     if (!request.ranks.empty()) stage.ranks = request.ranks[s % positions];
     p.stages.push_back(std::move(stage));
   }
@@ -210,6 +218,7 @@ pipeline_request as_request(const execution_plan& p, const model& net) {
   r.chunks = asked.chunks;
   r.threads = p.threads;
   r.frozen_until = p.frozen_until;
+  r.ahead = p.ahead;
   r.cuts = first_layers_of(p, net);
   r.cuts.erase(r.cuts.begin());
   for (const auto& stage : p.stages)

@@ -24,6 +24,7 @@ struct pipeline_request {
   std::vector<int> cuts{};       ///< first layer of stages 1, 2, ...; empty: balanced by parameters and flops
   std::vector<bool> recompute{}; ///< per stage; empty: none
   int frozen_until = 0;          ///< execution_plan::frozen_until
+  std::int64_t ahead = 0;        ///< execution_plan::ahead
   std::vector<std::vector<int>>
       ranks{}; ///< by entry of `replicas` and replica: which process hosts it; empty: in order
 };

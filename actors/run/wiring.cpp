@@ -77,7 +77,8 @@ void wirer::spawn_ends() {
                                 .replicas = static_cast<int>(first.replicas.size()),
                                 .local = first.local,
                                 .evaluating = parts_.net->carries() ? 1 : static_cast<int>(first.replicas.size()),
-                                .ahead = 2 * loaders});
+                                .ahead = 2 * loaders,
+                                .first_active = first_active_stage(parts_)});
     name(all_.source, "the source");
     admit({address::part::source, 0, 0}, all_.source);
     for (int i = 0; i < loaders; ++i) {
@@ -107,7 +108,10 @@ void wirer::plan_all_buckets() {
 
 // What a worker's stages have learnt so far moves to it.
 void wirer::spawn_worker_here(const planner::worker& w) {
-  auto place = place_of(parts_, w, context_->services.options, dealing_.source_credit(), context_->services.plan_epoch);
+  // Several sources admit in whole rounds of stage 0's replicas.
+  const auto round = static_cast<std::int64_t>(parts_.stages.front().replicas.size());
+  const auto admitted = (dealing_.source_credit() + round - 1) / round * round;
+  auto place = place_of(parts_, w, context_->services.options, admitted, context_->services.plan_epoch);
   std::vector<hosted_stage> hosted;
   for (const auto& s : place.stages) {
     const auto i = static_cast<std::size_t>(s.stage);

@@ -29,7 +29,8 @@ std::int64_t source_core::next_of_ours(std::int64_t index) const {
   return index;
 }
 
-// `credit` is for all replicas of stage 0; each source holds its replicas' share.
+// `credit` is for all replicas of stage 0. Of several sources each holds its replicas' share, in whole rounds of them:
+// they admit what is dealt to their own, and what is on its way must go on from the oldest without a gap.
 void source_core::restart(message_key first, std::int64_t minibatches, int microbatches, std::int64_t credit) {
   base_ = first;
   begun_ = true;
@@ -38,7 +39,8 @@ void source_core::restart(message_key first, std::int64_t minibatches, int micro
   admitted_ = requested_ = returned_ = 0;
   last_admitted_ = -1;
   next_ = request_ = next_of_ours(0);
-  credit_ = credit * static_cast<std::int64_t>(place_.local.size()) / place_.replicas;
+  const auto local = static_cast<std::int64_t>(place_.local.size());
+  credit_ = local == place_.replicas ? credit : (credit + place_.replicas - 1) / place_.replicas * local;
   paused_ = false;
   ready_.clear();
   is_done_ = false;
@@ -142,7 +144,9 @@ source_core::wait source_core::waits_for() const {
 
 std::string source_core::describe() const {
   if (next_ >= total_) return "the source has admitted everything";
-  if (credit_ <= 0) return "the source has no credit: it waits for stage 0 to begin a backward";
+  if (credit_ <= 0)
+    return "the source has no credit: it waits for stage " + std::to_string(place_.first_active) +
+           " to begin a backward";
   return "the source waits for its loaders: minibatch " + std::to_string(key_at(next_).minibatch);
 }
 

@@ -33,6 +33,7 @@ struct source_place {
   std::vector<int> local;            ///< of them, on this rank
   int evaluating = 0;                ///< of them, those that evaluations are dealt to; 0: all
   std::int64_t ahead = 4;            ///< micro-batches asked for before they can be admitted
+  int first_active = 0;              ///< the stage whose backward gives a credit back
 };
 
 /// Coordinator to the source: batches of an evaluation.

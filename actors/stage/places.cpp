@@ -93,6 +93,11 @@ std::vector<named_tensor> uses_of(const std::vector<shared_tensor>& shared, cons
   return uses;
 }
 
+int first_active_stage(const pipeline& p) {
+  const auto found = std::find_if(p.stages.begin(), p.stages.end(), [](const auto& s) { return s.is_first_active; });
+  return static_cast<int>(found - p.stages.begin());
+}
+
 int metrics_tellers(const pipeline& p) {
   return static_cast<int>(std::count_if(p.stages.begin(), p.stages.end(), tells_metrics));
 }
@@ -102,8 +107,7 @@ coordinator_place place_of(const pipeline& p, const run_options& options) {
   place.has_source = p.stages.front().is_local();
   place.has_metrics = p.rank == 0;
   place.stages = p.stages.size();
-  place.frozen_stages = static_cast<std::size_t>(
-      std::count_if(p.stages.begin(), p.stages.end(), [](const auto& s) { return s.layers->is_frozen(); }));
+  place.frozen_stages = static_cast<std::size_t>(first_active_stage(p));
   place.training_parts = (place.has_source ? 1 : 0) + (place.has_metrics ? 1 : 0);
   for (const auto& s : p.stages) // the workers here, and an optimizer a stage
     if (s.is_local()) place.training_parts += 1 + (s.index < p.positions() ? s.local.size() : 0);

@@ -23,6 +23,9 @@ std::vector<int> sharers_of(const pipeline& p, int stage);
 /// Their gradients here, named by the tensor.
 std::vector<named_tensor> uses_of(const std::vector<shared_tensor>& shared, const std::vector<tensor>& gradients);
 
+/// The first stage that is not wholly frozen.
+int first_active_stage(const pipeline& p);
+
 /// Stages that tell the metrics of each micro-batch.
 int metrics_tellers(const pipeline& p);
 

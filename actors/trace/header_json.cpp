@@ -61,6 +61,17 @@ void read_ranks(const nlohmann::json& json, trace_header& h) {
   json.at("missing").get_to(h.missing);
 }
 
+/// Which layers are frozen beside them is no concern of a trace: the plan is that of a freeze that ends with them.
+void read_frozen_stages(const nlohmann::json& json, planner::execution_plan& p) {
+  const auto frozen = number<std::int64_t>(json.at("frozen_stages"), "frozen_stages");
+  const auto stages = static_cast<std::int64_t>(p.stages.size());
+  if (frozen < 1 || frozen >= stages)
+    refuse(std::to_string(frozen) + " frozen stages, wanted 1 to " + std::to_string(stages - 1));
+  p.first_active = p.stages[static_cast<std::size_t>(frozen)].first_layer;
+  if (p.first_active.empty()) refuse("frozen stages, wanted the names of their layers with them");
+  p.ahead = number<std::int64_t>(json.at("ahead"), "ahead");
+}
+
 void read_plan(const nlohmann::json& json, planner::execution_plan& p) {
   json.at("schedule").get_to(p.schedule);
   p.microbatches = number<int>(json.at("microbatches"), "microbatches");
@@ -85,6 +96,7 @@ void read_plan(const nlohmann::json& json, planner::execution_plan& p) {
     for (std::size_t s = 0; s < lags.size(); ++s)
       p.stages[s].update_lag = lags[s];
   }
+  if (json.contains("frozen_stages")) read_frozen_stages(json, p); // likewise
   // What a file of an older version does not have.
   if (json.contains("threads")) p.threads = number<int>(json.at("threads"), "threads");
   if (!json.contains("recompute")) return;
@@ -136,6 +148,10 @@ nlohmann::json json_of(const planner::execution_plan& p) {
   if (p.chunks != 1) json["chunks"] = p.chunks;
   if (std::any_of(p.stages.begin(), p.stages.end(), [](const auto& s) { return s.update_lag > 0; }))
     json["update_lag"] = per_stage(p, [](const auto& s) { return s.update_lag; });
+  if (const auto frozen = planner::frozen_stages_of(p); frozen > 0) {
+    json["frozen_stages"] = frozen;
+    json["ahead"] = p.ahead;
+  }
   return json;
 }
 

@@ -47,6 +47,7 @@ ordered_json per_planned_stage(const actors::run_summary& summary, Get get) {
 
 ordered_json plan_json(const planner::execution_plan& p) {
   ordered_json plan{{"schedule", p.schedule}, {"microbatches", p.microbatches}, {"threads", p.threads}};
+  if (!p.first_active.empty()) plan["frozen_until"] = p.first_active;
   for (const auto& stage : p.stages) {
     plan["replicas"].push_back(stage.replicas);
     plan["in_flight"].push_back(stage.in_flight);
@@ -155,6 +156,8 @@ ordered_json summary_json(const actors::run_summary& s, const run_facts& facts) 
                     {"weight_bytes", per_stage(s, &stage_report::weight_bytes)},
                     {"peak_weight_bytes", per_stage(s, &stage_report::peak_weight_bytes)},
                     {"peak_memory_bytes", per_stage(s, &stage_report::peak_memory_bytes)},
+                    {"parameters", s.parameters},
+                    {"frozen_parameters", s.frozen_parameters},
                     {"drains", s.drains},
                     {"plan_changes", plan_changes_json(s.plan_changes)},
                     {"changed_on_resume", s.changes},
@@ -166,6 +169,7 @@ ordered_json summary_json(const actors::run_summary& s, const run_facts& facts) 
     line["evaluation"] = evaluation_json(*s.evaluation);
     line["evaluated_after"] = s.evaluated_after;
   }
+  if (!s.plan->first_active.empty()) line["frozen_until"] = s.plan->first_active;
   line.update(facts_json(facts));
   return line;
 }

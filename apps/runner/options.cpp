@@ -63,6 +63,8 @@ void declare_pipeline(command_line& line, app_options& o, option_texts& t) {
             "Layers at which stages 1, 2, ... begin [balanced]; give the stage count too");
   line.text("--recompute", o.recompute, "STAGES",
             "Stages that drop activations and compute them again in backward: none, all or S,S,...");
+  line.text("--frozen-until", o.frozen_until, "LAYER",
+            "Layers before it are frozen: they keep their weights, and only what follows is trained [none]");
   line.text(
       "--plan", o.plan.source, "FILE|auto",
       "A plan of `penstock plan`; auto: profile, plan, try and run (what is given above is kept, else the schedule "
@@ -283,7 +285,11 @@ void check_beside_plan(const app_options& o, const command_line& line) {
     refuse_beside_plan(line, {"--cluster", "--keep-together", "--plan-cache"}, "wanted --plan auto with it");
   }
   if (line.given("--plan") && plan.source.empty()) throw usage_error("--plan: found '', wanted a file or auto");
+  if (line.given("--frozen-until") && o.frozen_until.empty())
+    throw usage_error("--frozen-until: found '', wanted a layer's name");
   if (plan.source.empty()) return;
+  refuse_beside_plan(line, {"--frozen-until"},
+                     "the plan says what is frozen (penstock plan --frozen-until makes one); leave one of the two out");
   if (o.run.executor == actors::executor_kind::oracle && plan.source == "auto")
     throw usage_error("--plan auto: plans for actors; give the oracle the plan's file");
   refuse_beside_plan(line, {"--recompute"}, "the plan says which stages recompute; leave one of the two out");

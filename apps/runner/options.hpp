@@ -69,6 +69,7 @@ struct app_options {
   std::vector<std::string> cuts;  ///< names of the layers at which stages 1, 2, ... begin
   std::string lr_schedule;        ///< as given
   std::string recompute = "none"; ///< none, all, or stage numbers with commas
+  std::string frozen_until;       ///< name of the first layer that is not frozen; empty: none is
   plan_options plan;
   job_options job;
   std::vector<std::string> plugins;

@@ -51,11 +51,14 @@ std::vector<stage_bytes> least_bytes(const planner::execution_plan& p, const mod
   std::vector<stage_bytes> all;
   for (std::size_t s = 0; s < first.size(); ++s) {
     const int end = s + 1 < first.size() ? first[s + 1] : static_cast<int>(net.layers().size());
-    const double weights = float_bytes * static_cast<double>(net.parameter_count(first[s], end));
+    const int active = std::clamp(p.frozen_until, first[s], end);
+    const double frozen = float_bytes * static_cast<double>(net.parameter_count(first[s], active));
+    const double weights = float_bytes * static_cast<double>(net.parameter_count(active, end));
     const auto& stage = shape.stages[s];
-    all.push_back({weights * (1 + optimizer_copies),
-                   weights * static_cast<double>(stage.readable_versions + 1 + optimizer_copies) +
-                       static_cast<double>(stage.credit) * input_bytes(net, first[s], samples)});
+    const auto held = active > first[s] ? 1 : stage.credit; // a frozen layer keeps no input
+    all.push_back({frozen + weights * (1 + optimizer_copies),
+                   frozen + weights * static_cast<double>(stage.readable_versions + 1 + optimizer_copies) +
+                       static_cast<double>(held) * input_bytes(net, first[s], samples)});
   }
   return all;
 }

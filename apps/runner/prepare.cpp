@@ -2,6 +2,7 @@
 #include "apps/runner/prepare.hpp"
 
 #include "actors/checkpoint/digest.hpp"
+#include "actors/policy/freezing.hpp"
 #include "actors/run/column_needs.hpp"
 #include "actors/run/sample_needs.hpp"
 #include "apps/runner/app_job.hpp"
@@ -46,6 +47,21 @@ std::vector<int> cut_indices(const std::vector<std::string>& cuts, const model& 
                         names[static_cast<std::size_t>(indices[indices.size() - 2])] + "' in " + net.name());
   }
   return indices;
+}
+
+// 0 where none is named.
+int frozen_index(const std::string& layer, const model& net) {
+  if (layer.empty()) return 0;
+  const auto names = actors::layer_names(net);
+  const auto found = std::find(names.begin(), names.end(), layer);
+  if (found == names.end())
+    throw usage_error("--frozen-until: " + net.name() + " has no layer " + in_quotes(layer) +
+                      did_you_mean(layer, names));
+  if (found == names.begin())
+    throw usage_error("--frozen-until: " + in_quotes(layer) + " is the first layer, nothing would be before it");
+  const auto index = static_cast<int>(found - names.begin());
+  of_option("--frozen-until", [&] { actors::require_freeze(net, index); });
+  return index;
 }
 
 // Who asks for more threads than cores may mean it, or has mistyped.
@@ -166,6 +182,7 @@ app_options wishes_of_fewer(app_options o, int processes) {
 planner::plan plan_by_hand(const app_options& o, const std::string& description, int processes, const model& net) {
   auto request = o.pipeline;
   request.cuts = cut_indices(o.cuts, net);
+  request.frozen_until = frozen_index(o.frozen_until, net);
   request.recompute =
       parse_recompute(o.recompute, request.replicas.size() * static_cast<std::size_t>(actors::chunks_of(request)));
   if (const auto lost = lost_before(); !lost.empty())

@@ -41,6 +41,10 @@ std::string stage_table(const actors::run_summary& s, bool measured) {
   return text_table(rows);
 }
 
+std::string freeze_line(const actors::run_summary& s) {
+  return s.freeze.empty() ? "" : s.freeze + "\n";
+}
+
 // Of which weights it is, where these are not the ones that the run ends with.
 std::string evaluation_line(const actors::run_summary& s) {
   const auto of = s.evaluated_after == s.steps ? "" : fmt::format(" after step {}, not {}", s.evaluated_after, s.steps);
@@ -130,13 +134,13 @@ std::string changes_text(const std::vector<actors::taken_change>& changes) {
 
 std::string plan_text(const actors::run_summary& plan, const app_options& options, const work_counts& counts) {
   return options.model + ": " + schedule_line(plan) + "\n" +
-         work_line(options, counts.steps_per_epoch, counts.test_samples) + stage_table(plan, false);
+         work_line(options, counts.steps_per_epoch, counts.test_samples) + stage_table(plan, false) + freeze_line(plan);
 }
 
 std::string summary_text(const actors::run_summary& s, const app_options& o) {
   auto text = result_line(s, o);
   if (s.evaluation) text += evaluation_line(s);
-  text += schedule_line(s) + "\n" + stage_table(s, true);
+  text += schedule_line(s) + "\n" + stage_table(s, true) + freeze_line(s);
   text += fmt::format("{:<15} {}\n{:<15} {}\n", "weights_sha256", s.weights_sha256, "state_sha256", s.state_sha256);
   return text + history_lines(s) + output_lines(o, s.trace_dropped);
 }

@@ -51,6 +51,7 @@ const std::map<std::string, std::vector<std::string>> by_option{
     {"--data", {"nothing", "idx", "idx:nowhere", "tensors:nowhere", "synthetic:3"}},
     {"--dropout", {"1", "1.5", "-1", "nan"}},
     {"--forward-time", {"-1", "nan", "inf", "many", "1,,2", "1,2,3,4"}},
+    {"--frozen-until", {"nolayer", "conv1"}}, // nothing is before the first one
     {"--hosts", {",", "a:0", "a:many", "a:99999"}},
     {"--in-flight", {"loose", "1,,2", "0", "-1", "99999999999"}},
     {"--keep-together", {"nolayer", "a..b"}},

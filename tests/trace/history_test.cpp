@@ -47,6 +47,47 @@ TEST(History, GoodRunsOfEveryScheduleHold) {
           }
 }
 
+schedule_request frozen_request(const std::string& name, std::vector<int> replicas, int frozen_stages) {
+  return {.name = name,
+          .replicas = std::move(replicas),
+          .microbatches = name.starts_with("pipedream") ? 0 : 4,
+          .frozen_stages = frozen_stages};
+}
+
+TEST(History, FrozenStagesHaveForwardsAlone) {
+  for (const auto& name : planner::schedule_names()) {
+    if (name == "interleaved" || name == "data-parallel") continue;
+    for (const auto& replicas : std::vector<std::vector<int>>{{1, 1}, {1, 1, 1}, {2, 1, 1}, {3, 2, 2}})
+      for (int frozen = 1; frozen < static_cast<int>(replicas.size()); ++frozen)
+        ASSERT_EQ(verdict(make_run(frozen_request(name, replicas, frozen), {7, 1, 4})), "")
+            << name << " " << testing::PrintToString(replicas) << " frozen " << frozen;
+  }
+}
+
+TEST(History, AFrozenStageThatDoesMoreOrLessIsFound) {
+  const auto good = make_run(frozen_request("pipedream", {1, 1, 1}, 1), {6});
+  auto run = good;
+  run.erase(run.find(span_kind::forward, 0, 3));
+  EXPECT_THAT(verdict(run), HasSubstr("stage 0"));
+  run = good;
+  auto backward = run.find(span_kind::forward, 0, 3);
+  backward.kind = span_kind::backward;
+  backward.begin_ns = backward.end_ns;
+  run.records.push_back(backward);
+  EXPECT_THAT(verdict(run), HasSubstr("backward of minibatch 3 on a frozen stage"));
+  run = good;
+  auto update = run.find(span_kind::update, 1, 0);
+  update.stage = 0;
+  run.records.push_back(update);
+  EXPECT_THAT(verdict(run), HasSubstr("stage 0"));
+  run = good;
+  run.find(span_kind::forward, 0, 3).version_read = 1;
+  EXPECT_THAT(verdict(run), HasSubstr("stage 0"));
+  run = make_run({.name = "1f1b", .replicas = {1, 1}}, {6});
+  run.header.plan.first_active = "layer1"; // of a run in which nothing was frozen
+  EXPECT_THAT(verdict(run), HasSubstr("backward of minibatch 0 on a frozen stage"));
+}
+
 TEST(History, AWorkersChunksTakeTurnsAsItsOneOrderSays) {
   const planner::schedule_request request{.name = "interleaved", .replicas = {1, 1}, .microbatches = 4, .chunks = 2};
   auto run = make_run(request, {3, 2});

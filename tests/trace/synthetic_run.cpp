@@ -26,6 +26,7 @@ void add_message(std::vector<trace_record>& records, const trace_record& r, cons
   const auto stages = static_cast<int>(schedule.stages.size());
   const int peer = r.kind == span_kind::forward ? r.stage + 1 : makes_input_gradient(r) ? r.stage - 1 : -1;
   if (peer < 0 || peer >= stages) return;
+  if (peer < r.stage && schedule.is_frozen(peer)) return; // it takes no gradient
   trace_record sent = r;
   sent.kind = span_kind::send;
   sent.begin_ns = sent.end_ns = r.end_ns;
@@ -77,6 +78,10 @@ synthetic_run make_run(const planner::schedule_request& request, const std::vect
     stage.in_flight = resolved.stages[s].credit;
     stage.update_lag = resolved.stages[s].update_lag;
     stage.first_layer = stage.last_layer = "layer" + std::to_string(s);
+  }
+  if (const auto first = static_cast<std::size_t>(resolved.frozen_stages); first > 0) {
+    run.header.plan.first_active = run.header.plan.stages[first].first_layer;
+    run.header.plan.ahead = resolved.ahead;
   }
   std::vector<std::int64_t> versions(resolved.stages.size(), 0);
   std::int64_t clock = 1'000'000;
