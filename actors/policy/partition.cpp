@@ -2,6 +2,7 @@
 #include "actors/policy/partition.hpp"
 
 #include "kernels/check.hpp"
+#include "planner/explore/hints.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -9,8 +10,6 @@
 namespace penstock::actors {
 
 namespace {
-
-constexpr double near = 1.15; // of the least work that is possible: what keeping layers together may cost
 
 // Work of one sample in units of one flop. Reading or writing an element costs about as much as ten flops where
 // arithmetic is vectorised; a weight is read three times a step (forward, backward, update), shared by a minibatch.
@@ -130,7 +129,7 @@ std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas)
   const auto whole = [&](int stage, int first, int last) {
     return kept[static_cast<std::size_t>(first)] ? infinity : work(stage, first, last);
   };
-  if (const auto least = cut_search(layers, stages, whole, most).least(); least <= largest * near)
+  if (const auto least = cut_search(layers, stages, whole, most).least(); least <= largest * planner::worth_parting)
     largest = least;
   else
     kept.assign(kept.size(), false); // what should stay together is too large for so many stages

@@ -7,7 +7,8 @@ namespace penstock::actors {
 
 /// First layer of each stage (starts with 0), so that the largest stage's estimated work is least: forward flops plus
 /// a memory term per output element, per replica. Exact (dynamic programming); every stage has at least one layer.
-/// Layers that the model says to keep together are parted only where keeping them would cost 15% of that and more.
+/// Layers that the model says to keep together are parted only where keeping them would cost more than 15% of that
+/// (planner::worth_parting).
 /// Among equals, as few ReLUs as possible are parted from their producers, and the other stages are evenly loaded.
 /// Throws usage_error for more stages than layers.
 std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas);

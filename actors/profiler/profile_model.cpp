@@ -4,12 +4,11 @@
 #include "actors/made_up_data.hpp"
 #include "actors/policy/settle_plan.hpp"
 #include "actors/profiler/byte_counter.hpp"
-#include "actors/profiler/measure_machine.hpp"
+#include "actors/profiler/describe_model.hpp"
 #include "actors/profiler/pass_times.hpp"
 #include "actors/source/microbatch_loader.hpp"
 #include "actors/stage/stage_compute.hpp"
 #include "kernels/check.hpp"
-#include "kernels/device_kinds.hpp"
 #include "kernels/usable_cores.hpp"
 #include "planner/profile/doubts.hpp"
 
@@ -249,47 +248,6 @@ std::vector<int> distinct_workers(const std::vector<int>& given) {
   return workers;
 }
 
-void describe(planner::profile& p, const pipeline& parts, const profile_options& o) {
-  const auto& net = *parts.net;
-  const auto& stage = parts.stages.front();
-  p.model = net.name();
-  p.least_samples = net.least_training_samples().samples;
-  for (const auto& input : net.inputs())
-    if (const auto& v = net.value(input.value); !v.consumers.empty())
-      p.input_bytes_per_sample += element_count(v.spec.dims) * static_cast<std::int64_t>(size_of(v.spec.type));
-  const auto [library, instruction_set] = compute_library_of(o.device, o.reference_kernels);
-  p.machine = {{"processor", processor_name()},
-               {"cores", std::to_string(usable_cores())},
-               {"library", library},
-               {"instruction_set", instruction_set},
-               {"optimizer", o.optimizer.name}};
-  p.layers.clear();
-  for (int l = 0; l < static_cast<int>(net.layers().size()); ++l) {
-    const auto& layer = net.layers()[static_cast<std::size_t>(l)];
-    planner::profile_layer out{.name = layer.name, .kind = std::string(layer.op->kind())};
-    std::set<int> producers; // a layer that reads one tensor twice has one edge
-    for (const auto id : layer.inputs)
-      producers.insert(net.value(id).producer);
-    out.inputs.assign(producers.begin(), producers.end());
-    out.forward_flops = layer.op->forward_flops(net.input_specs(l));
-    for (const auto& c : net.carried(l))
-      out.carried_bytes += static_cast<double>(element_count(c.dims) * static_cast<std::int64_t>(size_of(c.type)));
-    out.fused_with_previous = stage.layers->is_absorbed(l);
-    p.layers.push_back(std::move(out));
-  }
-  p.tied.clear();
-  for (const auto& tie : net.ties()) {
-    std::set<int> layers;
-    for (const auto& use : tie.uses)
-      layers.insert(use.layer);
-    p.tied.emplace_back(layers.begin(), layers.end());
-  }
-  for (std::size_t i = 0; i < stage.layers->parameters().size(); ++i)
-    if (!stage.layers->is_repeat(i))
-      p.layers[static_cast<std::size_t>(stage.layers->parameters()[i].layer)].weight_bytes +=
-          static_cast<double>(stage.owned.newest->tensors[i].bytes());
-}
-
 // Times and what is sent are the mean of all shapes, memory is the most.
 void add_share(const planner::measurement& m, double share, planner::measurement& all) {
   all.layers.resize(m.layers.size());
@@ -484,7 +442,7 @@ planner::profile profile_model(const std::shared_ptr<const model>& net, const st
   int told = 0;
   for (const int w : workers) {
     profiler one(net, options, w);
-    describe(result, one.parts(), options);
+    describe_model(result, one.parts(), options);
     const int total = one.passes_of(options.samples.size()) * static_cast<int>(workers.size());
     for (auto& m : one.run(result, options.samples, told, total))
       result.measurements.push_back(std::move(m));

@@ -12,6 +12,7 @@
 #include "kernels/text.hpp"
 #include "kernels/usable_cores.hpp"
 #include "planner/explore/explore.hpp"
+#include "planner/explore/hints.hpp"
 #include "planner/explore/pins.hpp"
 #include "planner/explore/trial.hpp"
 #include "planner/update_lag.hpp"
@@ -19,6 +20,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <numeric>
 #include <set>
@@ -253,6 +255,15 @@ std::vector<planner::plan> best_of(std::vector<planner::plan> all, const std::op
   return best;
 }
 
+// What parts layers that the model keeps together has to gain by it over every number of workers.
+void leave_out_parted(std::vector<planner::plan>& all, const planner::profile& measured) {
+  double least[] = {INFINITY, INFINITY}; // whole, parted
+  const auto parts = [&](const planner::plan& p) { return !planner::parted_group(p, measured).empty(); };
+  for (const auto& p : all)
+    least[parts(p) ? 1 : 0] = std::min(least[parts(p) ? 1 : 0], p.predicted.value().step_seconds);
+  if (least[0] <= planner::worth_parting * least[1]) std::erase_if(all, parts);
+}
+
 void plan_all(const app_options& o, const planner::plan_request& request, const model& net, found_plans& found) {
   constexpr std::size_t most_of_each = 4;
   std::vector<planner::plan> all;
@@ -272,6 +283,7 @@ void plan_all(const app_options& o, const planner::plan_request& request, const 
     throw usage_error(
         "--plan auto: " +
         refusal.value_or("no plan has the micro-batches that are its schedule's own; --microbatches gives others"));
+  if (request.first_layers.empty()) leave_out_parted(all, found.measured);
   found.plain = plain_plan(o, net, request, found);
   found.steady = steady_plan(o, net, request, found);
   found.best = best_of(std::move(all), found.plain);

@@ -1,6 +1,7 @@
 // Ranks the trials and puts the ranking into words.
 #include "planner/explore/choose.hpp"
 
+#include "planner/explore/hints.hpp"
 #include "planner/presets.hpp"
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace {
 
 // Differences below what any prediction is worth.
 constexpr double tie = 0.005;
+constexpr std::size_t most_left_aside = 3; // rows of them
 
 std::string percent_text(double ratio) {
   const auto percent = 100 * (ratio - 1);
@@ -81,10 +83,18 @@ std::int64_t in_flight_of(const trial& t) {
   return sum;
 }
 
+/// For what it parts, whatever its speed.
+bool is_left_aside(const trial& t, const trial& winner) {
+  return !t.keeps_hints() && winner.keeps_hints();
+}
+
 std::string why_not(const trial& t, const trial& winner) {
   if (!t.runs()) return t.refused;
   const auto ratio = t.step_seconds() / winner.step_seconds();
   if (ratio > 1 + tie) return percent_text(ratio) + " slower";
+  if (is_left_aside(t, winner))
+    return (ratio < 1 / (1 + tie) ? "only " + percent_text(1 / ratio) + " faster, and parts " : "as fast, but parts ") +
+           t.parts;
   if (t.devices > winner.devices)
     return "as fast, on " + std::to_string(t.devices) + " devices instead of " + std::to_string(winner.devices);
   if (!t.synchronous && winner.synchronous) return "as fast, but stale";
@@ -113,6 +123,12 @@ int winner_among(const std::vector<trial>& trials, const indices& some) {
   return best;
 }
 
+indices all_of(const std::vector<trial>& trials) {
+  indices all(trials.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
 /// Of each identity the one that would win among its own, or that misses least where none runs. Those that run by
 /// speed, then the others; ties in the order of trying.
 indices best_of_each(const std::vector<trial>& trials) {
@@ -138,7 +154,7 @@ const trial* fastest(const std::vector<trial>& trials, bool data_parallel, const
   const trial* best = nullptr;
   for (const auto& t : trials)
     if (t.runs() && t.devices > 1 && is_data_parallel(t.made) == data_parallel && identity(t) != identity(except) &&
-        (!best || t.step_seconds() < best->step_seconds()))
+        !is_left_aside(t, except) && (!best || t.step_seconds() < best->step_seconds()))
       best = &t;
   return best;
 }
@@ -151,6 +167,27 @@ std::string against(const trial* other, const trial& winner, const std::string& 
   text += ")";
   if (ratio <= 1 + tie) return ", as fast as " + text;
   return ", " + percent_text(ratio) + " faster than " + text;
+}
+
+double least_seconds(const std::vector<trial>& trials, bool keeping_hints) {
+  double least = INFINITY;
+  for (const auto& t : trials)
+    if (t.runs() && t.keeps_hints() == keeping_hints) least = std::min(least, t.step_seconds());
+  return least;
+}
+
+/// What the model keeps together, where it made a difference: of the plans that keep it and those that part it the
+/// faster ones are others'.
+std::string hint_text(const std::vector<trial>& trials, const trial& winner) {
+  const auto whole = least_seconds(trials, true), parted = least_seconds(trials, false);
+  if (whole == INFINITY || parted == INFINITY) return "";
+  if (!winner.keeps_hints())
+    return "; parts " + winner.parts + ", which the model keeps together: the best plan that parts nothing takes " +
+           percent_text(whole / parted) + " longer";
+  const auto& other = trials[static_cast<std::size_t>(winner_among(trials, all_of(trials)))];
+  if (other.keeps_hints()) return "";
+  return "; keeps " + other.parts + " together, as the model has it: a plan that parts it is " +
+         (whole > parted * (1 + tie) ? "only " + percent_text(whole / parted) + " faster" : "as fast");
 }
 
 std::string reason_of(const std::vector<trial>& trials, const trial& winner) {
@@ -169,7 +206,7 @@ std::string reason_of(const std::vector<trial>& trials, const trial& winner) {
     text = "fastest of " + std::to_string(trials.size()) + " simulated plans: " + speedup +
            against(pipeline, winner, "the next pipeline") + against(replicated, winner, "data parallelism");
   if (!predicted.binding.empty()) text += "; " + predicted.binding + " binds";
-  return text;
+  return text + hint_text(trials, winner);
 }
 
 /// What is alike but for where it is cut.
@@ -183,9 +220,13 @@ std::string shape_of(const trial& t) {
 } // namespace
 
 int winner_of(const std::vector<trial>& trials) {
-  indices all(trials.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  return winner_among(trials, all);
+  const auto best = winner_among(trials, all_of(trials));
+  if (best < 0 || trials[static_cast<std::size_t>(best)].keeps_hints()) return best;
+  indices whole;
+  for (std::size_t i = 0; i < trials.size(); ++i)
+    if (trials[i].keeps_hints()) whole.push_back(i);
+  const bool is_worth_it = least_seconds(trials, true) > worth_parting * least_seconds(trials, false);
+  return is_worth_it ? best : winner_among(trials, whole);
 }
 
 plan explained(const std::vector<trial>& trials, int winner, std::size_t rows) {
@@ -194,16 +235,19 @@ plan explained(const std::vector<trial>& trials, int winner, std::size_t rows) {
   result.reason = reason_of(trials, best);
   result.considered = {row_of(best)};
   std::set<std::string> schedules{best.made.schedule}, origins{best.origin};
+  std::size_t left_aside = 0;
   for (const auto i : best_of_each(trials)) {
     const auto& t = trials[i];
     if (identity(t) == identity(best)) continue;
+    const bool is_parted = t.runs() && is_left_aside(t, best) && t.step_seconds() <= best.step_seconds() * (1 + tie);
+    if (is_parted && ++left_aside > most_left_aside) continue;
     const bool is_first_of_kind = !schedules.contains(t.made.schedule) || !origins.contains(t.origin);
     if (result.considered.size() >= rows && !is_first_of_kind) continue;
     schedules.insert(t.made.schedule);
     origins.insert(t.origin);
     auto row = row_of(t);
     row.rejected = why_not(t, best);
-    if (t.runs() && !result.runner_up) result.runner_up = row;
+    if (t.runs() && !is_parted && !result.runner_up) result.runner_up = row;
     result.considered.push_back(std::move(row));
   }
   return result;
@@ -221,7 +265,7 @@ std::vector<plan> contenders(const std::vector<trial>& trials, int winner, std::
   };
   for (const auto i : best_of_each(trials)) {
     const auto& t = trials[i];
-    if (!t.runs() || identity(t) == identity(best)) continue;
+    if (!t.runs() || identity(t) == identity(best) || is_left_aside(t, best)) continue;
     if (shapes.insert(shape_of(t)).second)
       add(t);
     else

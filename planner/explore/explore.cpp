@@ -38,6 +38,15 @@ std::vector<int> fewer_devices(int all) {
   return counts;
 }
 
+/// Unless cuts are given, once more without any that part what the model keeps together.
+std::vector<trial> try_all(const explorer& e, const profile& p, const cluster& c, const plan_request& request) {
+  auto trials = e.run();
+  if (!p.kept_together.empty() && request.first_layers.empty())
+    for (auto& t : explorer(p, c, request, model_hints::kept).run())
+      trials.push_back(std::move(t));
+  return trials;
+}
+
 /// `best`: seconds of the winner on all of them.
 std::vector<trial> try_fewer_devices(const profile& p, const cluster& c, plan_request request, const explorer& all,
                                      double best) {
@@ -47,7 +56,7 @@ std::vector<trial> try_fewer_devices(const profile& p, const cluster& c, plan_re
   for (const auto count : fewer_devices(all.device_count())) {
     if (count < all.fixed().stages || all.least_seconds(count) > best * worth_it) break;
     request.devices = count;
-    for (auto& t : explorer(p, c, request).run())
+    for (auto& t : try_all(explorer(p, c, request), p, c, request))
       trials.push_back(std::move(t));
   }
   return trials;
@@ -61,7 +70,7 @@ plan make_plan(const profile& p, const cluster& c, const plan_request& request) 
 
 std::vector<plan> make_plans(const profile& p, const cluster& c, const plan_request& request, std::size_t most) {
   const explorer e(p, c, request);
-  auto trials = e.run();
+  auto trials = try_all(e, p, c, request);
   auto winner = winner_of(trials);
   const auto best = winner < 0 ? INFINITY : trials[static_cast<std::size_t>(winner)].step_seconds();
   for (auto& t : try_fewer_devices(p, c, request, e, best))

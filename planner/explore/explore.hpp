@@ -36,13 +36,16 @@ struct plan_request {
 /// explains. Replicated stages of pipedream are tried with an update lag of 0 and of 1. The fastest step of the same
 /// batch wins; of those within 0.5% of it the one on fewest devices, then a synchronous one, then the one with least
 /// update lag, then the one with fewest in flight, then the one whose fullest device holds least. The same inputs
-/// give the same plan. Throws std::invalid_argument, one line, for a request that makes no sense or that a schedule
-/// cannot honour, and for one that nothing fits: then it says by how many bytes the best misses and what would fit
-/// (fewer in flight, recomputation, more stages).
+/// give the same plan. Where the model keeps layers together (profile::kept_together) and no cuts are given, a plan
+/// that parts some wins only where the fastest that parts none would take more than `worth_parting` (hints.hpp) times
+/// as long; the reason says so where that decided. Throws std::invalid_argument, one line, for a request that makes no
+/// sense or that a schedule cannot honour, and for one that nothing fits: then it says by how many bytes the best
+/// misses and what would fit (fewer in flight, recomputation, more stages).
 plan make_plan(const profile& p, const cluster& c, const plan_request& request);
 
 /// The same, and after the winner's the next best to be run against it: by speed the best of every shape (replicas of
-/// the stages, schedule and M), then further cuts. From 1 to `most` plans, no two alike.
+/// the stages, schedule and M), then further cuts. From 1 to `most` plans, no two alike; where the winner parts nothing
+/// that the model keeps together, none does.
 std::vector<plan> make_plans(const profile& p, const cluster& c, const plan_request& request, std::size_t most);
 
 /// Predicts a given plan on the simulator (fills plan::predicted). Throws std::invalid_argument where plan, profile and

@@ -37,6 +37,13 @@ double busiest_seconds(const plan& p) {
   return most;
 }
 
+pins pins_with(const profile& p, const cluster& c, const plan_request& request, model_hints hints) {
+  auto fixed = resolve_pins(p, checked(c), request);
+  if (hints == model_hints::kept)
+    fixed.together.insert(fixed.together.end(), p.kept_together.begin(), p.kept_together.end());
+  return fixed;
+}
+
 double fastest_of(const std::vector<trial>& trials) {
   auto least = std::numeric_limits<double>::infinity();
   for (const auto& t : trials)
@@ -54,8 +61,8 @@ bool is_settled(const trial& t, double fastest) {
 
 } // namespace
 
-explorer::explorer(const profile& p, const cluster& c, const plan_request& request)
-    : profile_(checked(p)), request_(request), fixed_(resolve_pins(p, checked(c), request)),
+explorer::explorer(const profile& p, const cluster& c, const plan_request& request, model_hints hints)
+    : profile_(checked(p)), request_(request), fixed_(pins_with(p, c, request, hints)),
       machines_(first_devices(c, fixed_.devices)), graph_(make_graph()), settings_(settings_of(p, request, fixed_)) {}
 
 layer_graph explorer::make_graph() const {

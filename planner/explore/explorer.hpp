@@ -3,15 +3,19 @@
 
 #include "planner/explore/proposals.hpp"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace penstock::planner {
 
+/// What is made of layers that the model keeps together (profile::kept_together).
+enum class model_hints : std::uint8_t { ignored, kept };
+
 class explorer {
 public:
   /// Checks the inputs. Throws std::invalid_argument, one line. All three must outlive it.
-  explorer(const profile& p, const cluster& c, const plan_request& request);
+  explorer(const profile& p, const cluster& c, const plan_request& request, model_hints hints = model_hints::ignored);
 
   /// The best proposals of the searches, each with its choices of credits (and of M, where replicas ask for multiples),
   /// simulated.

@@ -1,6 +1,7 @@
 // From a search's partition to a plan in the runtime's terms, checked and simulated.
 #include "planner/explore/trial.hpp"
 
+#include "planner/explore/hints.hpp"
 #include "planner/presets.hpp"
 
 #include <algorithm>
@@ -152,6 +153,7 @@ trial try_plan(const exploration& e, plan made, const std::string& origin) {
     return t;
   }
   weigh(t, e.machines);
+  if (t.runs()) t.parts = parted_group(t.made, e.model);
   return t;
 }
 

@@ -40,8 +40,10 @@ struct trial {
   double peak_bytes = 0;    ///< of the fullest device
   double missing_bytes = 0; ///< by which the worst stage exceeds its device's memory; 0: it fits
   std::string refused;      ///< one line: the schedules' rules, the static checker, or memory; "" if it runs
+  std::string parts;        ///< of those that run: a group of layers that the model keeps together, as parted_group()
 
   bool runs() const { return refused.empty(); }
+  bool keeps_hints() const { return parts.empty(); }
   double step_seconds() const { return made.predicted ? made.predicted->step_seconds : 0; }
 };
 

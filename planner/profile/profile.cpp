@@ -92,12 +92,12 @@ void check_layers(const profile& p) {
   }
 }
 
-void check_ties(const profile& p) {
-  for (const auto& group : p.tied) {
-    if (group.size() < 2) refuse("a group of tied layers has " + std::to_string(group.size()) + ", wanted at least 2");
+void check_groups(const profile& p, const std::vector<std::vector<int>>& groups, const std::string& what) {
+  for (const auto& group : groups) {
+    if (group.size() < 2) refuse("a group of " + what + " has " + std::to_string(group.size()) + ", wanted at least 2");
     for (std::size_t i = 0; i < group.size(); ++i)
       if (group[i] < 0 || group[i] >= static_cast<int>(p.layers.size()) || (i > 0 && group[i] <= group[i - 1]))
-        refuse("a group of tied layers names layer " + std::to_string(group[i]) + ", wanted layers in their order");
+        refuse("a group of " + what + " names layer " + std::to_string(group[i]) + ", wanted layers in their order");
   }
 }
 
@@ -188,7 +188,8 @@ void check_profile(const profile& p) {
   for (const auto& text : p.doubts)
     check_text(text, "a doubt of the profile");
   check_layers(p);
-  check_ties(p);
+  check_groups(p, p.tied, "tied layers");
+  check_groups(p, p.kept_together, "layers kept together");
   if (p.measurements.empty()) refuse("the profile has no measurements");
   std::set<std::pair<std::int64_t, int>> seen;
   for (const auto& m : p.measurements) {

@@ -52,12 +52,13 @@ struct profile {
   std::string model;         ///< name in the registry, or the graph's
   std::string model_options; ///< "image_size=64 classes=10 width=1": what fixes shapes
   std::int64_t input_bytes_per_sample = 0;
-  std::int64_t least_samples = 1;             ///< of a micro-batch that the model can be trained on
-  std::map<std::string, std::string> machine; ///< processor, instruction set, library, workers, ...: for the reader
-  std::vector<profile_layer> layers;          ///< in topological order
-  std::vector<std::vector<int>> tied;         ///< layers that have a tensor in common, ascending
-  std::vector<measurement> measurements;      ///< each (samples, threads) once; at least one
-  std::vector<std::string> doubts;            ///< where it contradicts itself, though it was measured again
+  std::int64_t least_samples = 1;              ///< of a micro-batch that the model can be trained on
+  std::map<std::string, std::string> machine;  ///< processor, instruction set, library, workers, ...: for the reader
+  std::vector<profile_layer> layers;           ///< in topological order
+  std::vector<std::vector<int>> tied;          ///< layers that have a tensor in common, ascending
+  std::vector<std::vector<int>> kept_together; ///< layers that no cut should part (model::kept_together), ascending
+  std::vector<measurement> measurements;       ///< each (samples, threads) once; at least one
+  std::vector<std::string> doubts;             ///< where it contradicts itself, though it was measured again
 };
 
 /// What a file that does not tell weight_seconds and delayed_bytes is taken to say of a layer with weights: half of its
@@ -78,9 +79,9 @@ bool hands_on(const profile& p);
 /// path or the line. What they return passes check_profile().
 ///
 /// JSON: the members above as keys, "format": "penstock-profile" and "version": 1; inputs by name; costs of a
-/// measurement in an object by layer, update_seconds among them. What is 0 unless measured may be left out, and so may
-/// weight_seconds and delayed_bytes (see usual_weight_seconds); the rest may not; an unknown key is refused with the
-/// nearest.
+/// measurement in an object by layer, update_seconds among them. What is 0 unless measured and what is empty may be
+/// left out, and so may weight_seconds and delayed_bytes (see usual_weight_seconds); the rest may not; an unknown key
+/// is refused with the nearest.
 profile profile_from_json(std::string_view text, const std::string& source);
 /// Reads back exactly. Throws as check_profile().
 std::string to_json(const profile& p);

@@ -124,7 +124,7 @@ measurement read_measurement(const json_value& in, const profile& p, const layer
   return m;
 }
 
-std::vector<int> read_tie(const json_value& group, const layer_index& index) {
+std::vector<int> read_group(const json_value& group, const layer_index& index) {
   std::vector<int> layers;
   for (const auto& name : group.items()) {
     const auto found = index.find(name.text());
@@ -136,20 +136,29 @@ std::vector<int> read_tie(const json_value& group, const layer_index& index) {
   return layers;
 }
 
-std::string tie_text(const profile& p) {
+std::vector<std::vector<int>> groups_or_none(const json_value& in, const std::string& key, const layer_index& index) {
+  std::vector<std::vector<int>> groups;
+  if (const auto found = in.find(key))
+    for (const auto& group : found->items())
+      groups.push_back(read_group(group, index));
+  return groups;
+}
+
+/// With the comma before it; nothing where there are none.
+std::string group_lines(const profile& p, const char* key, const std::vector<std::vector<int>>& groups) {
   std::string text;
-  for (const auto& group : p.tied) {
-    text += text.empty() ? "[" : ", [";
+  for (const auto& group : groups) {
+    text += text.empty() ? std::string(",\n  \"") + key + "\": [[" : ", [";
     for (std::size_t i = 0; i < group.size(); ++i)
       text += (i > 0 ? ", " : "") + json(p.layers[static_cast<std::size_t>(group[i])].name).dump();
     text += "]";
   }
-  return text;
+  return text.empty() ? text : text + "]";
 }
 
 profile read(const json_value& in) {
   in.allow({"format", "version", "model", "model_options", "input_bytes_per_sample", "least_samples", "machine",
-            "doubts", "layers", "tied", "measurements"});
+            "doubts", "layers", "tied", "kept_together", "measurements"});
   if (in.at("format").text() != format_name) in.at("format").refuse("'" + std::string(format_name) + "'");
   in.at("version").whole(format_version, format_version);
   profile p;
@@ -164,9 +173,8 @@ profile read(const json_value& in) {
     for (const auto& text : doubts->items())
       p.doubts.push_back(text.text());
   const auto index = read_layers(in.at("layers"), p);
-  if (const auto tied = in.find("tied"))
-    for (const auto& group : tied->items())
-      p.tied.push_back(read_tie(group, index));
+  p.tied = groups_or_none(in, "tied", index);
+  p.kept_together = groups_or_none(in, "kept_together", index);
   for (const auto& m : in.at("measurements").items())
     p.measurements.push_back(read_measurement(m, p, index));
   return p;
@@ -239,7 +247,7 @@ std::string to_json(const profile& p) {
   for (std::size_t i = 0; i < p.layers.size(); ++i)
     out += (i > 0 ? ",\n    " : "\n    ") + layer_line(p, p.layers[i]);
   out += "\n  ]";
-  if (!p.tied.empty()) out += ",\n  \"tied\": [" + tie_text(p) + "]";
+  out += group_lines(p, "tied", p.tied) + group_lines(p, "kept_together", p.kept_together);
   out += ",\n  \"measurements\": [";
   for (std::size_t k = 0; k < p.measurements.size(); ++k) {
     const auto& m = p.measurements[k];

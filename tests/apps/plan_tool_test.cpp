@@ -96,6 +96,37 @@ TEST_F(PlanTool, PlansFromAGraphAndSimulatesWhatItPlanned) {
   EXPECT_EQ(checked.exit_code, 0) << checked.errors;
 }
 
+// Narrow, measured, and then each layer given the same time, so that a machine's noise decides nothing.
+TEST_F(PlanTool, KeepsTogetherWhatAMeasuredModelSays) {
+  const auto profiled = run(
+      {"profile",   "bert", "--width",   "0.1",  "--vocabulary", "50", "--length", "8", "--samples", "2",
+       "--workers", "1",    "--seconds", "0.01", "--repeats",    "3",  "--warmup", "0", "-o",        "measured.json"});
+  ASSERT_EQ(profiled.exit_code, 0) << profiled.errors;
+  auto profile = nlohmann::json::parse(read_text(folder_ / "measured.json"));
+  const auto groups = profile.at("kept_together").get<std::vector<std::vector<std::string>>>();
+  EXPECT_EQ(groups.size(), 24U) << "two of each layer of BERT";
+  for (auto& cost : profile.at("measurements").at(0).at("layers")) {
+    cost["forward_seconds"] = 0.001;
+    cost["backward_seconds"] = 0.002;
+    cost["weight_seconds"] = cost["update_seconds"] = cost["accumulate_seconds"] = 0;
+  }
+  write_file(folder_ / "even.json", profile.dump());
+  const auto first_of_stage_1 = [&](std::vector<std::string> more, const std::string& words) {
+    std::vector<std::string> all{"plan", "even.json",  "--workers", "2",         "--bandwidth", "1e12",  "--stages",
+                                 "2",    "--schedule", "pipedream", "--explain", "-o",          "p.json"};
+    all.insert(all.end(), more.begin(), more.end());
+    const auto planned = run(all);
+    EXPECT_EQ(planned.exit_code, 0) << planned.errors;
+    EXPECT_THAT(planned.output, HasSubstr(words));
+    return nlohmann::json::parse(read_text(folder_ / "p.json")).at("stages").at(1).at("first_layer").get<std::string>();
+  };
+  const auto found = first_of_stage_1({}, "together, as the model has it");
+  for (const auto& group : groups)
+    EXPECT_THAT(std::vector<std::string>(group.begin() + 1, group.end()), Not(testing::Contains(found)));
+  const auto norm = "bert.encoder.layer.5.output.LayerNorm";
+  EXPECT_EQ(first_of_stage_1({"--cuts", norm}, "fastest of 1 simulated plans"), norm);
+}
+
 TEST_F(PlanTool, CutsAModelBetweenTheBranchesOfABlock) {
   const auto profiled =
       run({"profile", "inception_v3", "--image-size", "75", "--width", "0.01", "--samples", "2", "--workers", "1",

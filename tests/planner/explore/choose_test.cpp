@@ -108,6 +108,35 @@ TEST(Choose, SaysWhenDataParallelismWins) {
                     "pipeline (layer0 x1 | layer1 x1 | layer2 x1 | layer3 x1, 1f1b); compute of stage 0 binds");
 }
 
+trial parting(const outcome& o) {
+  auto t = tried(o);
+  t.parts = "a..b";
+  return t;
+}
+
+TEST(Choose, LeavesAsideWhatPartsTheModelsGroupsForLittle) {
+  EXPECT_EQ(winner_of({parting({"1f1b", {1, 1}, 1}), tried({"gpipe", {1, 1}, 1.15})}), 1);
+  EXPECT_EQ(winner_of({parting({"1f1b", {1, 1}, 1}), tried({"gpipe", {1, 1}, 1.16})}), 0);
+  EXPECT_EQ(winner_of({parting({"1f1b", {1, 1}, 1}), too_large({"gpipe", {1, 1}, 0.5})}), 0);
+  EXPECT_EQ(winner_of({parting({"1f1b", {1, 1}, 2}), tried({"gpipe", {1, 1}, 1})}), 1);
+  EXPECT_EQ(winner_of({parting({"1f1b", {1}, 1.001}), tried({"gpipe", {1, 1}, 1})}), 1) << "not even for a device less";
+
+  std::vector<trial> trials{tried({"1f1b", {1, 1}, 1.1}), tried({"1f1b", {1, 2}, 1.3}), parting({"1f1b", {4, 4}, 1.4})};
+  for (int i = 0; i < 5; ++i)
+    trials.push_back(parting({"1f1b", {2, i + 1}, 1 + 0.01 * i}));
+  const auto p = explained(trials, winner_of(trials), 20);
+  std::vector<std::string> why;
+  for (const auto& row : p.considered)
+    why.push_back(row.rejected);
+  EXPECT_EQ(why, (std::vector<std::string>{"", "only 10% faster, and parts a..b", "only 8.9% faster, and parts a..b",
+                                           "only 7.8% faster, and parts a..b", "18% slower", "27% slower"}));
+  ASSERT_TRUE(p.runner_up);
+  EXPECT_EQ(p.runner_up->rejected, "18% slower");
+  EXPECT_EQ(contenders(trials, winner_of(trials), 20, 9).size(), 2U);
+  trials.front().refused = trials[1].refused = "too large";
+  EXPECT_EQ(contenders(trials, winner_of(trials), 20, 9).size(), 6U) << "nothing else runs";
+}
+
 TEST(Choose, WritesBytesShort) {
   EXPECT_EQ(bytes_text(0), "0 B");
   EXPECT_EQ(bytes_text(999), "999 B");

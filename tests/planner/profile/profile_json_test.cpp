@@ -187,6 +187,21 @@ TEST(ProfileJson, WeightsTakeNoMoreThanTheirBackward) {
                                        "'conv1': weight_seconds is 0.3, wanted at most backward_seconds, 0.2")));
 }
 
+TEST(ProfileJson, GroupsThatStayTogetherAreWrittenWhereThereAreAny) {
+  auto p = example_profile();
+  EXPECT_EQ(to_json(p).find("kept_together"), std::string::npos) << "an old file's bytes";
+  p.kept_together = {{0, 2}, {1, 2, 3}};
+  const auto text = to_json(p);
+  EXPECT_THAT(text, HasSubstr(R"("kept_together": [["conv1", "add"], ["relu1", "add", "fc"]])"));
+  EXPECT_EQ(profile_from_json(text, "p").kept_together, p.kept_together);
+  EXPECT_EQ(refusal_of(replaced(text, R"([["conv1", "add"])", R"([["conv1", "adds"])")),
+            "p.json: kept_together[0][1]: found 'adds', wanted a layer (did you mean 'add'?)");
+  EXPECT_EQ(refusal_of(replaced(text, R"([["conv1", "add"])", R"([["add"])")),
+            "p.json: a group of layers kept together has 1, wanted at least 2");
+  EXPECT_EQ(refusal_of(replaced(text, R"([["conv1", "add"])", R"([["add", "conv1"])")),
+            "p.json: a group of layers kept together names layer 0, wanted layers in their order");
+}
+
 TEST(ProfileJson, UnknownKeysAreRefusedWithTheNearest) {
   EXPECT_EQ(refusal_with("\"model_options\"", "\"model_option\""),
             "p.json: found the unknown key 'model_option' (did you mean 'model_options'?)");
