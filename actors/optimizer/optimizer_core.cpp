@@ -185,6 +185,7 @@ optimizer_effects optimizer_core::squared(const update_work& job) {
 
 optimizer_effects optimizer_core::on(const clip_msg& m) {
   check(run_ && m.stretch == run_->number && m.group >= done_, "a clip factor for another update");
+  if (planned_ == 0) return {}; // all of it is frozen
   factors_[m.group] = m.factor;
   optimizer_effects out;
   apply_clipped(out);

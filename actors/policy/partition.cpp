@@ -13,7 +13,8 @@ namespace {
 
 // Work of one sample in units of one flop. Reading or writing an element costs about as much as ten flops where
 // arithmetic is vectorised; a weight is read three times a step (forward, backward, update), shared by a minibatch.
-double layer_work(const model& m, int layer) {
+// Where nothing but the forward is done, a third of it all.
+double layer_work(const model& m, int layer, bool is_frozen) {
   constexpr double element_cost = 10;
   constexpr double weight_cost = 1;
   const auto& l = m.layers()[static_cast<std::size_t>(layer)];
@@ -23,7 +24,7 @@ double layer_work(const model& m, int layer) {
     work += element_cost * static_cast<double>(element_count(m.value(id).spec.dims));
   for (const auto& p : m.parameters(layer))
     work += weight_cost * static_cast<double>(element_count(p.dims));
-  return work;
+  return is_frozen ? work / 3 : work;
 }
 
 // Stages of contiguous layers by dynamic programming: `own(stage, first, last)` is a stage's cost or infinity, `join`
@@ -105,7 +106,7 @@ std::vector<bool> kept_with_before(const model& m) {
 
 } // namespace
 
-std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas) {
+std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas, int frozen_until) {
   const int layers = static_cast<int>(m.layers().size());
   const int stages = static_cast<int>(replicas.size());
   if (stages > layers)
@@ -115,7 +116,7 @@ std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas)
   std::vector<int> splits;
   const auto producers = fusing_producers(m);
   for (int l = 0; l < layers; ++l) {
-    total.push_back(total.back() + layer_work(m, l));
+    total.push_back(total.back() + layer_work(m, l, l < frozen_until));
     splits.push_back(parted_layers(producers, l));
   }
   const auto work = [&](int stage, int first, int last) {

@@ -10,7 +10,7 @@ namespace penstock::actors {
 /// Layers that the model says to keep together are parted only where keeping them would cost more than 15% of that
 /// (planner::worth_parting).
 /// Among equals, as few ReLUs as possible are parted from their producers, and the other stages are evenly loaded.
-/// Throws usage_error for more stages than layers.
-std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas);
+/// Layers before `frozen_until` cost their forward alone. Throws usage_error for more stages than layers.
+std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas, int frozen_until = 0);
 
 } // namespace penstock::actors

@@ -30,7 +30,7 @@ std::vector<int> cuts_for(const pipeline_request& r, const model& net) {
     throw usage_error("chunks: " + std::to_string(chunks_of(r)) + " on " + std::to_string(r.replicas.size()) +
                       " worker positions are " + std::to_string(replicas.size()) + " stages, wanted at most " +
                       std::to_string(layers) + ", the layers of " + net.name());
-  if (r.cuts.empty()) return balanced_cuts(net, replicas);
+  if (r.cuts.empty()) return balanced_cuts(net, replicas, r.frozen_until);
   if (r.cuts.size() + 1 != replicas.size())
     throw usage_error("cuts: " + std::to_string(r.cuts.size()) + " given; " + std::to_string(replicas.size()) +
                       " stages have " + std::to_string(replicas.size() - 1));
@@ -130,7 +130,7 @@ execution_plan draft_plan(const pipeline_request& request, const model& net) {
   const auto is_frozen = [&](std::size_t s) { return s + 1 < cuts.size() && cuts[s + 1] <= request.frozen_until; };
   while (is_frozen(static_cast<std::size_t>(asked.frozen_stages)))
     ++asked.frozen_stages;
-  asked.ahead = request.ahead;
+  asked.ahead = asked.frozen_stages > 0 ? request.ahead : 0; // they alone run ahead
   const auto dealing = dealt();
   const auto positions = request.replicas.size();
   const auto stages = positions * static_cast<std::size_t>(chunks_of(request));
@@ -205,7 +205,9 @@ int rate_replicas_of(const execution_plan& p, const model& net) {
   return p.stages[static_cast<std::size_t>(behind - first.begin() - 1)].replicas;
 }
 
-pipeline_request as_request(const execution_plan& p, const model& net) {
+pipeline_request as_request(const execution_plan& given, const model& net) {
+  auto p = given;
+  asking_the_planner([&] { planner::settle_frozen(p, layer_names(net)); });
   const auto asked = planner::request_of(p, 1);
   pipeline_request r;
   r.schedule = asked.name;

@@ -108,10 +108,7 @@ void wirer::plan_all_buckets() {
 
 // What a worker's stages have learnt so far moves to it.
 void wirer::spawn_worker_here(const planner::worker& w) {
-  // Several sources admit in whole rounds of stage 0's replicas.
-  const auto round = static_cast<std::int64_t>(parts_.stages.front().replicas.size());
-  const auto admitted = (dealing_.source_credit() + round - 1) / round * round;
-  auto place = place_of(parts_, w, context_->services.options, admitted, context_->services.plan_epoch);
+  auto place = place_of(parts_, w, context_->services.options, dealing_.source_credit(), context_->services.plan_epoch);
   std::vector<hosted_stage> hosted;
   for (const auto& s : place.stages) {
     const auto i = static_cast<std::size_t>(s.stage);

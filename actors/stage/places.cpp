@@ -29,6 +29,9 @@ stage_place stage_place_of(const pipeline& p, const stage_unit& s, int replica, 
 worker_place place_of(const pipeline& p, const planner::worker& w, const run_options& options,
                       std::int64_t source_credit, std::int64_t plan_epoch) {
   worker_place place{.plan_epoch = plan_epoch, .position = w.position, .replica = w.replica};
+  // Several sources admit in whole rounds of stage 0's replicas.
+  const auto round = static_cast<std::int64_t>(p.stages.front().replicas.size());
+  source_credit = (source_credit + round - 1) / round * round;
   for (const int stage : p.stages_at(w.position)) {
     auto one = stage_place_of(p, p.stages[static_cast<std::size_t>(stage)], w.replica, options);
     one.plan_epoch = plan_epoch;

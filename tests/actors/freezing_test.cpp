@@ -408,6 +408,21 @@ TEST(FreezeChange, BatchNormTakesTheMeanOverReplicasAndKeepsIt) {
     EXPECT_EQ(is_equal(t, after.at(name)), name.starts_with("conv") || name.starts_with("bn")) << name;
 }
 
+TEST(FreezeChange, StateBetweenMinibatchesGoesOnAcrossIt) {
+  const tiny_stream train(400), test(90, 2);
+  auto o = options_of({"pipedream", {2, 1}, {3}, 0});
+  o.batch = 4;
+  o.lr.base = 0.5F;
+  o.steps = 20;
+  tiny_extras extras{.net = tiny_language_model(), .train = &train, .test = &test};
+  for (const auto& [step, depth] : std::vector<std::pair<int, int>>{{4, 3}, {10, 4}, {14, 0}})
+    extras.changes.emplace_back(step, request_of({"pipedream", {2, 1}, {3}, depth}));
+  const auto found = train_tiny(o, extras);
+  EXPECT_EQ(found.summary.plan_changes.size(), 3U);
+  o.executor = executor_kind::oracle;
+  expect_alike(found, train_tiny(o, extras));
+}
+
 // -- checkpoints ------------------------------------------------------------------------------
 
 TEST(FrozenCheckpoint, GoesOnUnderTheSameOrAnotherFreeze) {

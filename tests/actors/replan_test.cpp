@@ -41,7 +41,7 @@ std::vector<int> random_cuts(std::mt19937_64& bits, std::size_t stages) {
 
 enum class family { asynchronous, synchronous, double_buffered };
 
-actors::pipeline_request random_request(std::mt19937_64& bits, family of, bool replicated) {
+actors::pipeline_request random_request(std::mt19937_64& bits, family of, bool replicated, bool freezes = false) {
   actors::pipeline_request r;
   const auto stages = 1 + bits() % 4;
   r.replicas.assign(stages, 1);
@@ -72,25 +72,27 @@ actors::pipeline_request random_request(std::mt19937_64& bits, family of, bool r
     break;
   }
   if (bits() % 3 == 0) r.recompute.assign(r.replicas.size() * static_cast<std::size_t>(chunks_of(r)), true);
+  if (r.schedule != "interleaved" && freezes && bits() % 2 == 0)
+    r.frozen_until = static_cast<int>(bits() % layers_of_the_tiny_network); // fc2, the last, is active
   if (r.schedule != "interleaved")
     r.in_flight = planner::parse_in_flight(of == family::double_buffered ? "tight" : pick(bits, {"tight", "double"}));
   return r;
 }
 
 // Drains at the changes, at evaluations or not, and at checkpoints' steps.
-run_setup random_run(std::mt19937_64& bits, family of, bool replicated) {
+run_setup random_run(std::mt19937_64& bits, family of, bool replicated, bool freezes = false) {
   auto o = tiny_options();
-  static_cast<actors::pipeline_request&>(o) = random_request(bits, of, replicated);
+  static_cast<actors::pipeline_request&>(o) = random_request(bits, of, replicated, freezes);
   o.steps = pick(bits, {6, 11, 14});
   o.eval_every = pick(bits, {-1, 1, 2});
   return o;
 }
 
-std::vector<std::pair<std::int64_t, actors::pipeline_request>> random_changes(std::mt19937_64& bits, const run_setup& o,
-                                                                              family of, bool replicated) {
+std::vector<std::pair<std::int64_t, actors::pipeline_request>>
+random_changes(std::mt19937_64& bits, const run_setup& o, family of, bool replicated, bool freezes = false) {
   std::vector<std::pair<std::int64_t, actors::pipeline_request>> changes;
   for (std::int64_t step = 1; step < o.steps; ++step)
-    if (bits() % 4 == 0) changes.emplace_back(step, random_request(bits, of, replicated));
+    if (bits() % 4 == 0) changes.emplace_back(step, random_request(bits, of, replicated, freezes));
   return changes;
 }
 
@@ -100,6 +102,7 @@ std::string text_of(const run_setup& o, const tiny_extras& extras) {
     text += "; after " + std::to_string(step) + " " + r.schedule + " v" + std::to_string(r.chunks) + " x";
     for (const int count : r.replicas)
       text += " " + std::to_string(count);
+    if (r.frozen_until > 0) text += " frozen until " + std::to_string(r.frozen_until);
   }
   return text;
 }
@@ -110,9 +113,10 @@ TEST_P(PlanChanges, LeaveTheOraclesBitsInOneProcessAndInMany) {
   std::mt19937_64 bits(static_cast<std::uint64_t>(GetParam()) * 104729 + 7);
   for (int run = 0; run < 25; ++run) {
     const auto of = pick(bits, {family::asynchronous, family::synchronous, family::double_buffered});
-    auto o = random_run(bits, of, true);
+    const bool freezes = run % 2 == 1;
+    auto o = random_run(bits, of, true, freezes);
     tiny_extras extras;
-    extras.changes = random_changes(bits, o, of, true);
+    extras.changes = random_changes(bits, o, of, true, freezes);
     SCOPED_TRACE(text_of(o, extras));
     o.executor = actors::executor_kind::oracle;
     const auto wanted = train_tiny(o, extras).summary;

@@ -1,4 +1,6 @@
 // What is left of a pipeline without some of its ranks.
+#include "apps/models/registry.hpp"
+#include "apps/runner/apply_plan.hpp"
 #include "apps/runner/shrink.hpp"
 #include "kernels/check.hpp"
 
@@ -71,6 +73,25 @@ TEST(Shrink, CutsAreKeptOnlyWhereTheStagesAreAndAListOfCreditsNever) {
   shrink_pipeline(actors::place_in_order({2}, 2), fewer_stages);
   EXPECT_THAT(fewer_stages.cuts, IsEmpty());
   EXPECT_THAT(fewer_stages.recompute, IsEmpty());
+}
+
+TEST(Shrink, WhatIsFrozenStaysSo) {
+  const auto net = find_model("lenet").build({.image_size = 28});
+  planner::execution_plan p;
+  p.processes = 3;
+  p.first_active = "conv2"; // as a file says it
+  p.ahead = 5;
+  p.stages = {{.first_layer = "conv1", .last_layer = "pool1", .ranks = {0}},
+              {.first_layer = "conv2", .last_layer = "flatten", .ranks = {1}},
+              {.first_layer = "fc1", .last_layer = "fc3", .ranks = {2}}};
+  for (const int lost : {1, 2}) {
+    auto fewer = p;
+    leave_out_lost(fewer, {{lost}}, 2, net);
+    ASSERT_EQ(fewer.stages.size(), 2U);
+    const auto settled = actors::settle_plan(fewer, net, {2, 0});
+    EXPECT_EQ(settled->first_active, "conv2");
+    EXPECT_EQ(settled->frozen_until, 3);
+  }
 }
 
 TEST(Shrink, WhatIsNoListOfLossesIsRefused) {

@@ -107,6 +107,7 @@ TEST(BalancedCuts, GiveEveryStageOneLayerWhereThereAreNoMore) {
 TEST(BalancedCuts, GiveMoreWorkToMoreReplicas) {
   EXPECT_THAT(balanced_cuts(chain({90, 90, 90, 90}), {3, 1}), ElementsAre(0, 3));
   EXPECT_THAT(balanced_cuts(chain({90, 90, 90, 90}), {1, 3}), ElementsAre(0, 1));
+  EXPECT_THAT(balanced_cuts(chain({90, 90, 90, 90}), {1, 1}, 3), ElementsAre(0, 3)) << "three frozen ones are as one";
 }
 
 TEST(BalancedCuts, KeepAReluWithItsProducerWhereThatCostsNothing) {

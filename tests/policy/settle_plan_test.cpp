@@ -93,6 +93,36 @@ TEST(SettlePlan, ASettledPlanComesBackAsItIsAlsoFromItsFileAndAsARequest) {
     }
 }
 
+TEST(SettlePlan, AFreezeComesBackToo) {
+  const auto net = chain(5);
+  int settled_plans = 0;
+  for (auto r : many_requests())
+    for (const int frozen_until : {1, 2, 4}) {
+      r.frozen_until = frozen_until;
+      planner::plan_ptr p;
+      try {
+        p = settle_request(r, net);
+      } catch (const usage_error&) {
+        continue; // no such schedule
+      }
+      ++settled_plans;
+      EXPECT_EQ(p->frozen_until, frozen_until);
+      EXPECT_EQ(p->first_active, "fc" + std::to_string(frozen_until));
+      const auto frozen = planner::frozen_stages_of(*p);
+      EXPECT_EQ(p->ahead, frozen == 0 ? 0 : p->stages[static_cast<std::size_t>(frozen)].replicas);
+      for (int s = 0; s < frozen; ++s)
+        EXPECT_FALSE(p->stages[static_cast<std::size_t>(s)].recompute) << "nothing is kept there anyway";
+      EXPECT_EQ(*settle_plan(*p, net), *p);
+      EXPECT_EQ(*settle_request(as_request(*p, net), net), *p);
+      planner::plan file;
+      static_cast<planner::execution_plan&>(file) = *p;
+      const planner::execution_plan read = planner::plan_from_json(planner::to_json(file), "plan.json");
+      EXPECT_EQ(*settle_plan(read, net), *p) << planner::to_json(file);
+      EXPECT_EQ(*settle_request(as_request(read, net), net), *p) << "by name alone";
+    }
+  EXPECT_GT(settled_plans, 200);
+}
+
 TEST(SettlePlan, BalancesTheCutsThatAreNotGiven) {
   const auto net = chain(6);
   const auto balanced = settle_request({.replicas = {1, 1, 1}}, net);

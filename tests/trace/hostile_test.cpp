@@ -56,7 +56,7 @@ std::string bytes_of(const synthetic_run& run) {
 
 synthetic_run changing_run() {
   return make_changing_run({{{.name = "pipedream", .replicas = {2, 1}}, {3}},
-                            {{.name = "1f1b", .replicas = {1, 1, 1}, .microbatches = 2}, {2}}});
+                            {{.name = "1f1b", .replicas = {1, 1, 1}, .microbatches = 2, .frozen_stages = 1}, {2}}});
 }
 
 std::string header_packet(const std::string& json) {

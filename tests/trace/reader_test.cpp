@@ -204,6 +204,22 @@ TEST(Header, CarriesThePlan) {
   EXPECT_EQ(parse_header(to_json(h)).plan, h.plan);
 }
 
+TEST(Header, SaysHowManyStagesAreFrozen) {
+  auto h = make_run({.name = "pipedream", .replicas = {2, 1}, .frozen_stages = 1, .ahead = 5}, {3}).header;
+  EXPECT_EQ(parse_header(to_json(h)).plan, h.plan);
+  auto inside = h; // of what a plan says beside it a trace needs nothing
+  inside.plan.layer_order = {"layer0", "layer1", "more"};
+  inside.plan.stages[1].last_layer = inside.plan.first_active = "more";
+  inside.plan.frozen_until = 2;
+  EXPECT_EQ(parse_header(to_json(inside)).plan.first_active, "layer1");
+  const auto of = [&](const char* by) { return message_of(replaced(to_json(h), R"("frozen_stages":1)", by)); };
+  EXPECT_EQ(of(R"("frozen_stages":2)"), "trace header: 2 frozen stages, wanted 1 to 1");
+  EXPECT_EQ(of(R"("frozen_stages":0)"), "trace header: 0 frozen stages, wanted 1 to 1");
+  EXPECT_EQ(of(R"("frozen_stages":"all")"), "trace header: 'frozen_stages' is not a whole number in range");
+  EXPECT_EQ(message_of(replaced(to_json(h), R"("stage_layers":["layer0","layer1"])", R"("stage_layers":[])")),
+            "trace header: frozen stages, wanted the names of their layers with them");
+}
+
 TEST(Header, RanksAreReadBackAndRefusedWhereTheyDoNotFit) {
   auto good = small_run().header;
   good.run = "a job";

@@ -81,6 +81,8 @@ run_setup random_setup(std::mt19937_64& bits) {
   if (bits() % 4 == 0 && takes_microbatches) o.clip_norm = 0.5;
   if (bits() % 4 == 0 && o.clip_norm == 0) o.clip_stage_norm = 0.5;
   if (bits() % 4 == 0) o.optimizer = {.name = "asgd", .average_from = static_cast<std::int64_t>(bits() % 6)};
+  if (bits() % 3 == 0) o.frozen_until = 1 + static_cast<int>(bits() % 9); // fc2, the last, is active
+  if (o.frozen_until > 0 && bits() % 2 == 0) o.ahead = 1 + static_cast<std::int64_t>(bits() % 4);
   return o;
 }
 
@@ -111,6 +113,7 @@ std::string describe(const scripted_case& c, std::uint64_t seed) {
     text += " " + std::to_string(stage.replicas) +
             (stage.update_lag > 0 ? " (lag " + std::to_string(stage.update_lag) + ")" : "");
   text += ", " + std::to_string(p.chunks) + " chunks a worker";
+  if (p.frozen_until > 0) text += ", frozen before " + p.first_active + ", " + std::to_string(p.ahead) + " ahead";
   return text + ", M " + std::to_string(p.microbatches) + ", window " + std::to_string(p.window) + ", " +
          std::to_string(p.processes) + " ranks, " + std::to_string(c.plan.options.steps) + " steps";
 }
