@@ -4,6 +4,7 @@
 #include "actors/checkpoint/digest.hpp"
 #include "kernels/check.hpp"
 #include "planner/profile/json_reader.hpp"
+#include "planner/profile/wording.hpp"
 #include "planner/schedule.hpp"
 
 #include <algorithm>
@@ -144,7 +145,7 @@ checkpoint_manifest read(const std::string& text, const std::string& source, std
   v.allow({"format", "model", "optimizer", "schedule", "step", "batch", "samples", "seed", "drains", "options",
            "learning_rate", "last_batch", "has_frozen", "evaluations", "stages", "sha256"});
   checkpoint_manifest m;
-  m.at.model = words(v.at("model"));
+  m.at.model = planner::options_as_said_now(words(v.at("model")));
   m.at.optimizer = words(v.at("optimizer"));
   m.at.schedule = schedule_of(v.at("schedule"));
   m.at.step = count(v.at("step"), step, step);

@@ -3,6 +3,7 @@
 
 #include "actors/trace/record_contract.hpp"
 #include "kernels/check.hpp"
+#include "planner/profile/wording.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -188,7 +189,7 @@ trace_header parse_header(std::string_view text) {
     const auto json = nlohmann::json::parse(text);
     const int version = number<int>(json.at("format"), "format");
     if (version != format_version) refuse("format " + std::to_string(version) + ", wanted 1");
-    json.at("model").get_to(h.model);
+    h.model = planner::options_as_said_now(json.at("model").get<std::string>());
     read_plan(json, h.plan);
     json.at("stashes_weights").get_to(h.stashes_weights);
     json.at("vertical_sync").get_to(h.vertical_sync);

@@ -47,8 +47,9 @@ std::string describe_options(const app_options& o, const model& net, const model
     text = fmt::format("{} image_size={} channels={} classes={} width={}", o.model, network.image_size, dims.at(1),
                        network.classes, network.width);
   } else {
-    text = fmt::format("{} vocabulary={} classes={} width={}", o.model, network.vocabulary, network.classes,
-                       network.width);
+    text = o.model; // what is 0 is the model's own
+    if (network.vocabulary > 0) text += fmt::format(" vocabulary={}", network.vocabulary);
+    text += fmt::format(" classes={} width={}", network.classes, network.width);
     if (network.length > 0) text += fmt::format(" length={}", network.length);
   }
   for (const auto& [name, value] : network.own)

@@ -287,6 +287,7 @@ plan plan_from_json(std::string_view text, const std::string& source) {
     else
       p.predicted.reset();
   }
+  p.model_options = options_as_said_now(std::move(p.model_options)); // the mark is of what the file says
   return p;
 }
 

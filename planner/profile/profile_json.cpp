@@ -163,7 +163,7 @@ profile read(const json_value& in) {
   in.at("version").whole(format_version, format_version);
   profile p;
   p.model = in.at("model").text();
-  p.model_options = text_or_empty(in, "model_options");
+  p.model_options = options_as_said_now(text_or_empty(in, "model_options"));
   p.input_bytes_per_sample = in.at("input_bytes_per_sample").whole(0, most_integer);
   if (const auto least = in.find("least_samples")) p.least_samples = least->whole(1, most_integer);
   if (const auto machine = in.find("machine"))

@@ -106,6 +106,15 @@ std::string fingerprint(std::string_view text) {
   return result;
 }
 
+std::string options_as_said_now(std::string model_options) {
+  constexpr std::string_view unsaid = " vocabulary=0";
+  const auto at = model_options.find(unsaid);
+  if (at == std::string::npos) return model_options;
+  const auto end = at + unsaid.size();
+  if (end == model_options.size() || model_options[end] == ' ') model_options.erase(at, unsaid.size());
+  return model_options;
+}
+
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     const auto size = character_size(text);

@@ -17,6 +17,9 @@ std::string number_text(double value);
 std::string suggestion(std::string_view word, const std::vector<std::string>& known);
 /// Sixteen hexadecimal digits that tell texts apart by accident's measure, not against malice: 64-bit FNV-1a.
 std::string fingerprint(std::string_view text);
+/// What fixes a model's shapes, as it is said now: without the word "vocabulary=0", which older files have where the
+/// vocabulary was the model's own.
+std::string options_as_said_now(std::string model_options);
 /// True for whole characters of UTF-8 and nothing else.
 bool is_utf8(std::string_view text);
 /// True for UTF-8 without control characters: what a name in a file of ours may be made of.

@@ -53,6 +53,12 @@ TEST(CheckpointManifest, SaysAgainWhatWasWritten) {
   EXPECT_EQ(manifest_from_text(to_text(largest), "m.json", 20).at.seed, ~std::uint64_t{0});
 }
 
+TEST(CheckpointManifest, AnOlderOneIsOfTheSameModel) {
+  auto old = example();
+  old.at.model = "bert vocabulary=0 classes=10 width=1";
+  EXPECT_EQ(manifest_from_text(to_text(old), "m.json", 20).at.model, "bert classes=10 width=1");
+}
+
 // Every place in the manifest where a value stands, lists and objects included.
 std::vector<std::string> all_places(const json& value, const std::string& at = "") {
   std::vector<std::string> places;

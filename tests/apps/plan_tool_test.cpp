@@ -102,6 +102,7 @@ TEST_F(PlanTool, KeepsTogetherWhatAMeasuredModelSays) {
       {"profile",   "bert", "--width",   "0.1",  "--vocabulary", "50", "--length", "8", "--samples", "2",
        "--workers", "1",    "--seconds", "0.01", "--repeats",    "3",  "--warmup", "0", "-o",        "measured.json"});
   ASSERT_EQ(profiled.exit_code, 0) << profiled.errors;
+  EXPECT_THAT(profiled.output, StartsWith("bert vocabulary=50 classes=10 width=0.1 length=8: "));
   auto profile = nlohmann::json::parse(read_text(folder_ / "measured.json"));
   const auto groups = profile.at("kept_together").get<std::vector<std::vector<std::string>>>();
   EXPECT_EQ(groups.size(), 24U) << "two of each layer of BERT";

@@ -58,6 +58,14 @@ plan placed_plan() {
   return p;
 }
 
+TEST(PlanJson, AnOlderPlanIsForTheSameModel) {
+  auto old = example_plan();
+  old.model_options = "bert vocabulary=0 classes=10 width=1";
+  const auto read = plan_from_json(to_json(old), "plan.json");
+  EXPECT_EQ(read.model_options, "bert classes=10 width=1");
+  EXPECT_TRUE(read.predicted) << "it is still the prediction of that plan";
+}
+
 TEST(PlanJson, GivesBackWhatIsRun) {
   for (const auto& p : {example_plan(), placed_plan()}) {
     const execution_plan run = p;

@@ -187,6 +187,12 @@ TEST(ProfileJson, WeightsTakeNoMoreThanTheirBackward) {
                                        "'conv1': weight_seconds is 0.3, wanted at most backward_seconds, 0.2")));
 }
 
+TEST(ProfileJson, AnOlderProfileIsOfTheSameModel) {
+  auto old = example_profile();
+  old.model_options = "bert vocabulary=0 classes=10 width=1";
+  EXPECT_EQ(profile_from_json(to_json(old), "p").model_options, "bert classes=10 width=1");
+}
+
 TEST(ProfileJson, GroupsThatStayTogetherAreWrittenWhereThereAreAny) {
   auto p = example_profile();
   EXPECT_EQ(to_json(p).find("kept_together"), std::string::npos) << "an old file's bytes";

@@ -41,6 +41,13 @@ TEST(Wording, SuggestsTheNearestOnlyWhereItIsNear) {
   EXPECT_EQ(suggestion(std::string(100000, 'w'), {"width"}), "");
 }
 
+TEST(Wording, AnOldFilesVocabularyOfNoneIsNotSaid) {
+  EXPECT_EQ(options_as_said_now("bert vocabulary=0 classes=10 width=1"), "bert classes=10 width=1");
+  EXPECT_EQ(options_as_said_now("vocabulary=0 vocabulary=0"), "vocabulary=0");
+  for (const auto* said : {"bert vocabulary=50 classes=10", "bert vocabulary=01", "my_vocabulary=0 x", ""})
+    EXPECT_EQ(options_as_said_now(said), said);
+}
+
 TEST(Wording, Utf8MayHoldControls) {
   EXPECT_TRUE(is_utf8("a\tb\r\n größe"));
   EXPECT_FALSE(is_utf8("a\xffz"));
