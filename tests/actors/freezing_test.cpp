@@ -275,6 +275,20 @@ TEST(FrozenPrefix, ALossAmongItIsNotTrainedBy) {
   }
 }
 
+// What only that loss reads crosses a cut as nothing: first, before parity_head.
+TEST(FrozenPrefix, WhatNobodyNeedsIsNotSentAcrossACut) {
+  const tiny_sequences samples(40), test(9, 2);
+  const tiny_extras extras{.net = tiny_sequence_model(), .train = &samples, .test = &test};
+  for (const int frozen_until : {8, 9, 10}) {
+    const auto one = train_tiny(options_of({"1f1b", {1}, {}, frozen_until, 2}), extras);
+    const auto o = options_of({"1f1b", {1, 1, 1}, {8, 12}, frozen_until, 2});
+    SCOPED_TRACE(frozen_until);
+    expect_alike(train_tiny(o, extras), one);
+    expect_alike(train_tiny_ranks(o, 3, extras), one);
+    expect_same_as_oracle(o, extras);
+  }
+}
+
 TEST(FrozenPrefix, ATieWithAnActiveUseIsRefused) {
   const tiny_sequences samples(40);
   auto o = options_of({"1f1b", {1}, {}, 5, 2});

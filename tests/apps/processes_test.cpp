@@ -34,6 +34,7 @@ struct layout {
   int processes = 2;
   std::string transport;
   std::string microbatches = "";
+  std::string frozen_until = ""; ///< all of the first of two stages
 };
 
 class Processes : public ::testing::TestWithParam<layout> {
@@ -43,6 +44,8 @@ public:
     auto all = tiny_lenet({"--schedule", GetParam().schedule, "--replicas", GetParam().replicas, "--epochs", "2",
                            "--batch", "8", "--momentum", "0.9", "--metrics", folder / metrics});
     if (!GetParam().microbatches.empty()) all.insert(all.end(), {"--microbatches", GetParam().microbatches});
+    const auto& layer = GetParam().frozen_until;
+    if (!layer.empty()) all.insert(all.end(), {"--cuts", layer, "--frozen-until", layer});
     return all;
   }
 };
@@ -72,10 +75,12 @@ INSTANTIATE_TEST_SUITE_P(
                       layout{"1f1b", "2,1", 3, "tcp", "4"}, layout{"gpipe", "1,1,1", 2, "shm", "3"},
                       layout{"zb-h1", "1,1,1", 3, "shm", "4"}, layout{"zb-h2", "1,2", 2, "tcp", "3"},
                       layout{"data-parallel", "4", 4, "shm"}, layout{"data-parallel", "2", 2, "tcp"},
-                      layout{"2bw", "2,1", 3, "shm", "4"}, layout{"pipedream-vertical-sync", "2,2", 4, "tcp"}),
+                      layout{"2bw", "2,1", 3, "shm", "4"}, layout{"pipedream-vertical-sync", "2,2", 4, "tcp"},
+                      layout{"pipedream", "3,1", 2, "shm", "", "conv2"}, layout{"1f1b", "1,2", 3, "tcp", "4", "fc1"}),
     [](const auto& of) {
       auto name =
           of.param.schedule + of.param.replicas + "on" + std::to_string(of.param.processes) + of.param.transport;
+      if (!of.param.frozen_until.empty()) name += "frozen";
       std::erase_if(name, [](char c) { return c == '-' || c == ','; });
       return name;
     });
