@@ -90,6 +90,7 @@ void check_stage(const machine_stage& stage, const std::string& name, int replic
   check_number("gradient_bytes of " + name, stage.gradient_bytes);
   check_number("optimizer_bytes of " + name, stage.optimizer_bytes);
   check_number("state_bytes of " + name, stage.state_bytes);
+  check_number("frozen_bytes of " + name, stage.frozen_bytes);
 }
 
 void check_options(const machine_options& options) {

@@ -29,6 +29,7 @@ struct machine_stage {
   double gradient_bytes = 0;
   double optimizer_bytes = 0;
   double state_bytes = 0;            ///< whatever else stays
+  double frozen_bytes = 0;           ///< weights that nothing changes, beside those of a version
   std::vector<double> kept_bytes{0}; ///< from a forward's begin to its backward's end
   /// From the end of a backward's input part to the end of its weights' part, in place of the kept bytes; empty: as
   /// many.

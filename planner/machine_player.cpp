@@ -317,7 +317,8 @@ version_ledger& machine_player::ledger_of(int stage, int lane) {
 /// Whoever shares the versions holds them.
 void machine_player::count_versions(int stage, int lane) {
   const auto& st = stage_of(stage);
-  const auto bytes = static_cast<double>(ledger_of(stage, lane).alive()) * costs_of(stage).weight_bytes;
+  const auto& costs = costs_of(stage);
+  const auto bytes = costs.frozen_bytes + static_cast<double>(ledger_of(stage, lane).alive()) * costs.weight_bytes;
   if (!st.updates_once) return memory_of(stage, lane).set(memory_part::weights, bytes);
   for (int r = 0; r < st.replicas; ++r)
     memory_of(stage, st.first_lane + r).set(memory_part::weights, bytes);

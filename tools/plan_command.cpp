@@ -38,6 +38,9 @@ void declare(apps::command_line& line, plan_texts& texts, planner::plan_request&
   line.whole("--batch", request.batch, 1, 1'000'000'000, "Samples of a minibatch [the profile's largest micro-batch]");
   line.choice("--optimizer", texts.optimizer, {"sgd", "momentum", "adam", "adamw", "asgd"},
               "sgd, momentum, adam, adamw or asgd: what its state takes");
+  line.text("--frozen-until", request.frozen_until, "LAYER", "Layers before it are frozen: forwards alone [none]");
+  line.whole("--ahead", request.ahead, 0, 1'000'000,
+             "Micro-batches that wholly frozen stages may run ahead by [replicas of the first active stage]");
   line.flag("--synchronous", request.synchronous_only, "Only schedules without stale weights");
   line.off("--no-recompute", request.allow_recompute, "Never compute a forward twice to save memory");
   line.group("What is fixed by hand");

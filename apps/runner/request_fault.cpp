@@ -12,6 +12,7 @@ std::string request_fault(const std::string& words) {
   constexpr std::array options{entry{"batch is", "--batch"},
                                entry{"data-parallel has one stage", "--schedule"},
                                entry{"devices is", "--devices"},
+                               entry{"frozen-until", "--frozen-until"},
                                entry{"first layers", "--cuts"},
                                entry{"in-flight", "--in-flight"},
                                entry{"keep together", "--keep-together"},

@@ -4,6 +4,8 @@
 #include "planner/explore/advice.hpp"
 #include "planner/explore/choose.hpp"
 #include "planner/explore/explorer.hpp"
+#include "planner/explore/predict.hpp"
+#include "planner/profile/frozen_costs.hpp"
 
 #include <cmath>
 #include <stdexcept>
@@ -69,6 +71,13 @@ plan make_plan(const profile& p, const cluster& c, const plan_request& request) 
 }
 
 std::vector<plan> make_plans(const profile& p, const cluster& c, const plan_request& request, std::size_t most) {
+  if (!request.frozen_until.empty()) {
+    check_profile(p);
+    const auto frozen = frozen_costs(p, layers_before(p, request.frozen_until));
+    auto of_frozen = request;
+    of_frozen.frozen_until.clear();
+    return make_plans(frozen, with_frozen_profiles(c, frozen_layers(frozen)), of_frozen, most);
+  }
   const explorer e(p, c, request);
   auto trials = try_all(e, p, c, request);
   auto winner = winner_of(trials);

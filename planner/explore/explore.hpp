@@ -22,6 +22,8 @@ struct plan_request {
   std::vector<std::string> keep_together; ///< "block1": layers whose names begin so (whole dotted parts), or "a..b"
   std::string in_flight;                  ///< pinned, as --in-flight; "": free
   std::string update_lag;                 ///< pinned, as --update-lag; "": free
+  std::string frozen_until;               ///< the first layer that is trained; "": all are
+  std::int64_t ahead = 0;                 ///< execution_plan::ahead, of plans that have wholly frozen stages
   int optimizer_copies = 1;               ///< of the weights, in optimizer state
   bool synchronous_only = false;
   bool clips_by_global_norm = false; ///< updates wait for all stages, so zb-h2 gains nothing over zb-h1
@@ -38,9 +40,11 @@ struct plan_request {
 /// update lag, then the one with fewest in flight, then the one whose fullest device holds least. The same inputs
 /// give the same plan. Where the model keeps layers together (profile::kept_together) and no cuts are given, a plan
 /// that parts some wins only where the fastest that parts none would take more than `worth_parting` (hints.hpp) times
-/// as long; the reason says so where that decided. Throws std::invalid_argument, one line, for a request that makes no
-/// sense or that a schedule cannot honour, and for one that nothing fits: then it says by how many bytes the best
-/// misses and what would fit (fewer in flight, recomputation, more stages).
+/// as long; the reason says so where that decided. Layers before `frozen_until` cost what frozen_costs() says, and no
+/// stage has a frozen layer behind an active one; the frozen ones may share the first active stage or have stages of
+/// their own, which run ahead. Throws std::invalid_argument, one line, for a request that makes no sense or that a
+/// schedule cannot honour, and for one that nothing fits: then it says by how many bytes the best misses and what would
+/// fit (fewer in flight, recomputation, more stages).
 plan make_plan(const profile& p, const cluster& c, const plan_request& request);
 
 /// The same, and after the winner's the next best to be run against it: by speed the best of every shape (replicas of

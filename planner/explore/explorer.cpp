@@ -5,6 +5,7 @@
 #include "planner/explore/credit_choices.hpp"
 #include "planner/explore/streaming.hpp"
 #include "planner/interleaved.hpp"
+#include "planner/profile/frozen_costs.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -44,6 +45,25 @@ pins pins_with(const profile& p, const cluster& c, const plan_request& request, 
   return fixed;
 }
 
+/// The same layers, where all that are frozen come before any that is not: so that no stage has a frozen layer behind
+/// an active one.
+profile with_frozen_first(profile p) {
+  const auto frozen = frozen_prefix(p);
+  for (auto l = static_cast<std::size_t>(frozen); l < p.layers.size(); ++l)
+    for (int before = 0; before < frozen; ++before)
+      if (auto& inputs = p.layers[l].inputs; std::find(inputs.begin(), inputs.end(), before) == inputs.end())
+        inputs.push_back(before);
+  return p;
+}
+
+/// The frozen layers and the first active one; none where none is frozen.
+std::vector<int> frozen_and_next(const profile& p) {
+  const auto frozen = frozen_prefix(p);
+  std::vector<int> layers(frozen > 0 ? static_cast<std::size_t>(frozen) + 1 : 1);
+  std::iota(layers.begin(), layers.end(), 0);
+  return layers;
+}
+
 double fastest_of(const std::vector<trial>& trials) {
   auto least = std::numeric_limits<double>::infinity();
   for (const auto& t : trials)
@@ -67,18 +87,23 @@ explorer::explorer(const profile& p, const cluster& c, const plan_request& reque
 
 layer_graph explorer::make_graph() const {
   const auto limit = static_cast<int>(std::clamp<std::size_t>(request_.antichain_limit, 2, 1'000'000));
-  layer_graph graph(profile_, fixed_.together, {.states = limit});
+  const auto shape = with_frozen_first(profile_);
+  auto together = fixed_.together;
+  // A worker of several stages has none that is wholly frozen.
+  if (std::all_of(fixed_.schedules.begin(), fixed_.schedules.end(), [](const auto& s) { return s == "interleaved"; }))
+    together.push_back(frozen_and_next(profile_));
+  layer_graph graph(shape, together, {.states = limit});
   std::vector<int> order(profile_.layers.size());
   std::iota(order.begin(), order.end(), 0);
   const bool has_all_cuts = std::all_of(fixed_.first_layers.begin(), fixed_.first_layers.end(), [&](int layer) {
     return graph.state_after(order, static_cast<std::size_t>(layer)) >= 0;
   });
   // Cuts are given in the profile's order, and not every prefix of it need be among the states.
-  return has_all_cuts ? std::move(graph) : layer_graph(profile_, fixed_.together, {.states = 2});
+  return has_all_cuts ? std::move(graph) : layer_graph(shape, together, {.states = 2});
 }
 
 exploration explorer::shared() const {
-  return {profile_, machines_, graph_, fixed_.batch, request_.optimizer_copies, request_.last_batch};
+  return {profile_, machines_, graph_, fixed_.batch, request_.optimizer_copies, request_.last_batch, request_.ahead};
 }
 
 std::vector<int> explorer::counts_of_microbatches(const proposal& p) const {
@@ -98,6 +123,7 @@ std::vector<int> explorer::counts_of_microbatches(const proposal& p) const {
 /// None where the pinned ones are refused: then `refusal` says why.
 std::vector<std::vector<std::int64_t>> explorer::credits_for(const proposal& p, int microbatches,
                                                              std::string& refusal) const {
+  const auto frozen = frozen_stages_of(shared(), p.what);
   const auto replicas = replicas_of(p.what);
   std::vector<std::vector<std::int64_t>> choices;
   if (p.how.schedule == fbp_schedule) {
@@ -108,7 +134,8 @@ std::vector<std::vector<std::int64_t>> explorer::credits_for(const proposal& p, 
     const auto positions = static_cast<int>(replicas.size()) / p.what.chunks;
     choices = {interleaved_credits(positions, p.what.chunks, replicas.front(), microbatches)};
   } else if (fixed_.in_flight) {
-    schedule_request wanted{.name = p.how.schedule, .replicas = replicas, .microbatches = microbatches};
+    schedule_request wanted{
+        .name = p.how.schedule, .replicas = replicas, .microbatches = microbatches, .frozen_stages = frozen};
     wanted.in_flight = *fixed_.in_flight;
     try {
       const auto settled = resolve_schedule(wanted);
@@ -120,8 +147,11 @@ std::vector<std::vector<std::int64_t>> explorer::credits_for(const proposal& p, 
     }
   } else {
     const auto period = p.step_seconds / microbatches;
+    const std::vector<int> active(replicas.begin() + frozen, replicas.end());
     choices =
-        credit_choices(p.how.schedule, replicas, microbatches, link_periods_of(shared(), p.what, microbatches, period));
+        credit_choices(p.how.schedule, active, microbatches, link_periods_of(shared(), p.what, microbatches, period));
+    for (auto& credits : choices)
+      credits.insert(credits.begin(), static_cast<std::size_t>(frozen), 1);
   }
   return choices;
 }
@@ -138,7 +168,8 @@ void explorer::try_credits(const proposal& p, int microbatches, std::vector<tria
   const auto fastest = fastest_of(trials);
   for (const auto& credits : choices) { // those with least in flight first
     auto made = plan_of(e, p.what, p.how.schedule, microbatches, credits);
-    for (std::size_t s = 0; fixed_.update_lag && s < made.stages.size() && p.how.schedule != fbp_schedule; ++s)
+    const auto first = static_cast<std::size_t>(frozen_stages_of(made));
+    for (auto s = first; fixed_.update_lag && s < made.stages.size() && p.how.schedule != fbp_schedule; ++s)
       made.stages[s].update_lag = fixed_.update_lag->size() == 1 ? fixed_.update_lag->front() : (*fixed_.update_lag)[s];
     trials.push_back(try_plan(e, std::move(made), p.what.origin));
     if (is_settled(trials.back(), fastest)) return;

@@ -106,6 +106,7 @@ machine_stage costs_of(const std::vector<const stage_costs*>& loads, const stage
   costs.update_seconds = whole.update_seconds;
   costs.weight_bytes = costs.gradient_bytes = whole.weight_bytes;
   costs.optimizer_bytes = how.optimizer_copies * whole.weight_bytes;
+  costs.frozen_bytes = whole.frozen_bytes;
   std::vector<double> forward, backward, weight, output, unkept, kept, delayed, workspace, backward_workspace,
       weight_workspace;
   for (const auto* load : loads) {
@@ -191,6 +192,7 @@ machine machine_of(const plan& given, const profile& p, const cluster& c) {
   const auto smaller = microbatch_samples(done.batch, done.microbatches, done.microbatches - 1);
   machine m;
   m.links = links_of(c);
+  const auto frozen = static_cast<std::size_t>(frozen_stages_of(done));
   for (std::size_t s = 0; s < done.stages.size(); ++s) {
     const auto devices = device_numbers(done.stages[s], s, c);
     const auto type = static_cast<std::size_t>(c.type_of(devices.front()));
@@ -208,7 +210,8 @@ machine machine_of(const plan& given, const profile& p, const cluster& c) {
     m.stages.push_back(costs_of(
         of_microbatches,
         {.recomputes = done.stages[s].recompute,
-         .copies_input = s > 0 && !is_by_reference(m.stages[s - 1].devices, devices, c),
+         // A frozen stage lets go of what it has sent, whoever keeps it.
+         .copies_input = s > 0 && (s == frozen || !is_by_reference(m.stages[s - 1].devices, devices, c)),
          .next_keeps_output = !next.empty() && done.stages[s + 1].recompute && is_by_reference(devices, next, c),
          .accumulates = done.microbatches > done.stages[s].replicas,
          .optimizer_copies = done.optimizer_copies}));

@@ -3,7 +3,9 @@
 
 #include "planner/explore/pins.hpp"
 #include "planner/explore/settings.hpp"
+#include "planner/explore/stage_sums.hpp"
 #include "planner/explore/streaming.hpp"
+#include "planner/profile/frozen_costs.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -93,6 +95,7 @@ double one_device_seconds(const plan& p, const profile& of, const cluster& c) {
   for (const auto& type : c.devices) {
     plan alone = p;
     alone.chunks = 1;
+    alone.ahead = 0;
     alone.schedule = "model-parallel";
     alone.microbatches = 1;
     alone.stages = {{.first_layer = p.stages.front().first_layer,
@@ -230,10 +233,31 @@ double steady_bubble(const std::vector<double>& busy, const machine& m, int chun
   return std::clamp(1 - working / workers, 0.0, 1.0);
 }
 
+std::vector<bool> frozen_layers(const plan& p, const profile& of) {
+  std::vector<bool> frozen(of.layers.size());
+  if (p.frozen_until == 0) return frozen;
+  cuts_of(p, names_of(of)); // refuses layers that are not the model's
+  const auto end = p.layer_order.begin() + p.frozen_until;
+  for (std::size_t l = 0; l < frozen.size(); ++l)
+    frozen[l] = std::find(p.layer_order.begin(), end, of.layers[l].name) != end;
+  return frozen;
+}
+
+cluster with_frozen_profiles(cluster c, const std::vector<bool>& frozen) {
+  for (auto& type : c.devices)
+    if (type.own_profile && type.own_profile->layers.size() == frozen.size())
+      type.own_profile = std::make_shared<const profile>(frozen_costs(*type.own_profile, frozen));
+  return c;
+}
+
 plan predict(const plan& given, const profile& p, const cluster& c) {
-  check_plan(given);
+  auto known = given;
+  settle_frozen(known, names_of(p));
+  check_plan(known);
+  if (const auto frozen = frozen_layers(known, p); !is_frozen_so(p, frozen))
+    return predict(known, frozen_costs(p, frozen), with_frozen_profiles(c, frozen));
   const auto devices = with_streaming_profiles(c, p);
-  auto done = placed(given, p, devices);
+  auto done = placed(known, p, devices);
   const auto plain = machine_of(done, p, devices);
   auto played = plain;
   double streamed_bytes = 0;

@@ -14,13 +14,6 @@ namespace {
   throw std::invalid_argument(message);
 }
 
-std::vector<std::string> names_of(const profile& p) {
-  std::vector<std::string> names;
-  for (const auto& layer : p.layers)
-    names.push_back(layer.name);
-  return names;
-}
-
 /// The profile's layers in the plan's order, which cuts_of has found to be one of them all.
 std::vector<int> ordered_layers(const plan& p, const std::vector<std::string>& names) {
   std::map<std::string, int> index;
@@ -88,6 +81,13 @@ void add_workspace(stage_costs& load, const std::vector<int>& layers, const prof
 
 } // namespace
 
+std::vector<std::string> names_of(const profile& p) {
+  std::vector<std::string> names;
+  for (const auto& layer : p.layers)
+    names.push_back(layer.name);
+  return names;
+}
+
 std::vector<std::vector<int>> layers_of_stages(const plan& p, const profile& of) {
   const auto names = names_of(of);
   const auto cuts = cuts_of(p, names);
@@ -124,6 +124,8 @@ std::vector<stage_costs> costs_of_stages(const std::vector<std::vector<int>>& st
       loads[s].update_seconds += updates[layer] / speed;
       loads[s].weight_bytes += of.layers[layer].weight_bytes;
       loads[s].kept_bytes += costs[layer].kept_bytes;
+      loads[s].frozen_bytes += of.layers[layer].frozen_bytes;
+      loads[s].active_layers += of.layers[layer].frozen ? 0 : 1;
     }
     add_workspace(loads[s], stages[s], of, costs);
   }

@@ -5,9 +5,13 @@
 #include "planner/profile/profile.hpp"
 #include "planner/search/layer_graph.hpp"
 
+#include <string>
 #include <vector>
 
 namespace penstock::planner {
+
+/// Of its layers.
+std::vector<std::string> names_of(const profile& p);
 
 /// Which layers make up each stage: indices into profile::layers, in the plan's order. Throws std::invalid_argument,
 /// one line: stages that are no partition of the layers (cuts_of), an order in which a layer comes before one of its

@@ -25,7 +25,7 @@ measurement measure_by_operations(const streaming_device& d, const profile& p, c
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
     auto& layer = m.layers[l];
     layer.forward_seconds = p.layers[l].forward_flops / 2 * static_cast<double>(m.samples) / multiplications_per_s;
-    layer.backward_seconds = 2 * layer.forward_seconds;
+    layer.backward_seconds = p.layers[l].frozen ? 0 : 2 * layer.forward_seconds;
     layer.accumulate_seconds = 0;
   }
   m.update_seconds.clear();

@@ -3,6 +3,7 @@
 
 #include "planner/explore/hints.hpp"
 #include "planner/presets.hpp"
+#include "planner/profile/frozen_costs.hpp"
 
 #include <algorithm>
 #include <array>
@@ -74,6 +75,14 @@ std::vector<int> replicas_of(const candidate& c) {
   return replicas;
 }
 
+int frozen_stages_of(const exploration& e, const candidate& what) {
+  const auto frozen = frozen_prefix(e.model);
+  const auto active = std::find_if(what.stages.begin(), what.stages.end(), [&](const stage_choice& stage) {
+    return e.graph.done_count(stage.to_state) > frozen;
+  });
+  return static_cast<int>(active - what.stages.begin());
+}
+
 plan plan_of(const exploration& e, const candidate& what, const std::string& schedule, int microbatches,
              const std::vector<std::int64_t>& credits) {
   plan made;
@@ -88,7 +97,11 @@ plan plan_of(const exploration& e, const candidate& what, const std::string& sch
   made.simulation_only = only_simulated(e.machines, what, schedule);
   const auto path = path_of(what);
   const auto name_of = [&](int layer) { return e.model.layers[static_cast<std::size_t>(layer)].name; };
-  if (!e.graph.keeps_profile_order(path))
+  const auto frozen_stages = static_cast<std::size_t>(frozen_stages_of(e, what));
+  made.frozen_until = frozen_prefix(e.model);
+  if (made.frozen_until > 0) made.first_active = name_of(made.frozen_until); // the profile's own order has it there too
+  if (frozen_stages > 0) made.ahead = e.ahead;
+  if (made.frozen_until > 0 || !e.graph.keeps_profile_order(path))
     for (const auto layer : e.graph.order_of(path))
       made.layer_order.push_back(name_of(layer));
   for (std::size_t s = 0; s < what.stages.size(); ++s) {
@@ -101,8 +114,8 @@ plan plan_of(const exploration& e, const candidate& what, const std::string& sch
     for (const auto device : choice.devices)
       stage.devices.push_back(e.machines.device_name(device));
     stage.in_flight = credits[s];
-    stage.recompute = choice.recompute;
-    stage.update_lag = choice.update_lag;
+    stage.recompute = s >= frozen_stages && choice.recompute;
+    stage.update_lag = s >= frozen_stages ? choice.update_lag : 0;
     made.stages.push_back(std::move(stage));
   }
   return made;

@@ -20,6 +20,7 @@ struct exploration {
   std::int64_t batch = 1;
   int optimizer_copies = 1;
   std::int64_t last_batch = 0;
+  std::int64_t ahead = 0;
 };
 
 /// True where every micro-batch of the minibatch and of an epoch's last one has the samples that the model wants.
@@ -51,6 +52,8 @@ struct trial {
 std::string bytes_text(double bytes);
 
 std::vector<int> replicas_of(const candidate& c);
+/// Stages at the front that are wholly frozen in the profile.
+int frozen_stages_of(const exploration& e, const candidate& what);
 
 /// The plan in the runtime's terms, without a prediction. `credits` one per stage.
 plan plan_of(const exploration& e, const candidate& what, const std::string& schedule, int microbatches,

@@ -81,6 +81,7 @@ void visit_members(Visitor& v, Value& s) {
   v("unkept_output_bytes", s.unkept_output_bytes, optional);
   v("weight_seconds", s.weight_seconds, left_if_empty);
   v("delayed_bytes", s.delayed_bytes, left_if_empty);
+  v("frozen_bytes", s.frozen_bytes, left_if_empty);
   v("weight_workspace_bytes", s.weight_workspace_bytes, left_if_empty);
 }
 

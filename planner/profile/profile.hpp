@@ -37,6 +37,8 @@ struct profile_layer {
       0; ///< per sample: what a minibatch hands to the next one, by batch column; 0: it hands on nothing
   double forward_flops = 0;         ///< per sample (a multiply-add counts 2); 0: not known
   bool fused_with_previous = false; ///< computed within the layer before: no cut between them
+  bool frozen = false;              ///< its costs are those of a frozen layer (frozen_costs); in no file
+  double frozen_bytes = 0;          ///< of its weights then, which weight_bytes lack
 };
 
 /// All layers at one micro-batch size, run as a stage runs them.

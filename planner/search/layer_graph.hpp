@@ -21,6 +21,8 @@ struct stage_load {
   /// input comes from the source, whose it stays.
   double input_bytes = 0;
   double output_bytes = 0;
+  double frozen_bytes = 0; ///< of weights that nothing changes
+  int active_layers = 0;   ///< 0: wholly frozen
 };
 
 struct graph_limits {
@@ -96,8 +98,12 @@ public:
   load_table(const profile& p, const layer_graph& graph, double samples, int threads, double speed = 1);
   stage_load between(int from, int to) const;
   /// Bytes of every tensor that crosses the cut at a state, each once: outputs of layers done that a layer not done
-  /// reads, and the model's input where a layer not done reads it.
-  double crossing_bytes(int state) const { return crossing_[static_cast<std::size_t>(state)]; }
+  /// reads, and the model's input where a layer not done reads it. Half of that where nothing active is done: it goes
+  /// one way only, no gradient comes back.
+  double crossing_bytes(int state) const {
+    const auto s = static_cast<std::size_t>(state);
+    return goes_one_way_[s] ? crossing_[s] / 2 : crossing_[s];
+  }
   /// Forward and backward of one layer.
   double layer_seconds(int layer) const { return seconds_[static_cast<std::size_t>(layer)]; }
 
@@ -105,6 +111,7 @@ private:
   const layer_graph* graph_;
   std::vector<stage_load> until_; // per state, sums over the layers done
   std::vector<double> crossing_;
+  std::vector<bool> goes_one_way_;
   std::vector<double> seconds_;           // per layer
   std::vector<double> workspace_;         // per layer
   std::vector<int> by_falling_workspace_; // layers

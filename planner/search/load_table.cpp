@@ -38,6 +38,8 @@ struct layer_sums {
     sum.update_seconds += updates[layer];
     sum.weight_bytes += p.layers[layer].weight_bytes;
     sum.kept_bytes += costs[layer].kept_bytes;
+    sum.frozen_bytes += p.layers[layer].frozen_bytes;
+    sum.active_layers += p.layers[layer].frozen ? 0 : 1;
   }
 
   /// Each state from the one before it: chains may have a hundred thousand layers.
@@ -80,6 +82,8 @@ load_table::load_table(const profile& p, const layer_graph& graph, double sample
     sums.fill_chain(until_, crossing_);
   else
     sums.fill_sets(until_, crossing_);
+  for (int s = 0; s < graph.states(); ++s)
+    goes_one_way_.push_back(graph.done_count(s) > 0 && until_[static_cast<std::size_t>(s)].active_layers == 0);
   for (const auto& cost : sums.costs) {
     seconds_.push_back(cost.forward_seconds + cost.backward_seconds);
     workspace_.push_back(std::max(cost.workspace_bytes, cost.backward_workspace_bytes));
@@ -102,8 +106,10 @@ stage_load load_table::between(int from, int to) const {
                   .update_seconds = less(b.update_seconds, a.update_seconds),
                   .weight_bytes = less(b.weight_bytes, a.weight_bytes),
                   .kept_bytes = less(b.kept_bytes, a.kept_bytes),
-                  .input_bytes = from > 0 ? crossing_bytes(from) : 0,
-                  .output_bytes = crossing_bytes(to)};
+                  .input_bytes = from > 0 ? crossing_[static_cast<std::size_t>(from)] : 0,
+                  .output_bytes = crossing_[static_cast<std::size_t>(to)],
+                  .frozen_bytes = less(b.frozen_bytes, a.frozen_bytes),
+                  .active_layers = b.active_layers - a.active_layers};
   for (const auto layer : by_falling_workspace_) {
     if (workspace_[static_cast<std::size_t>(layer)] <= 0) break;
     if (graph_->is_done(to, layer) && !graph_->is_done(from, layer)) {

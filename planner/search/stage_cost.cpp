@@ -99,7 +99,7 @@ stage_cost::memory_line stage_cost::memory_of(const stage_load& load, const stag
   const auto& rule = request_.memory;
   const bool is_cautious = request_.errs == estimate::cautious;
   memory_line line;
-  line.fixed = load.weight_bytes * (rule.optimizer_copies + (is_cautious ? rule.gradient_sets : 1));
+  line.fixed = load.frozen_bytes + load.weight_bytes * (rule.optimizer_copies + (is_cautious ? rule.gradient_sets : 1));
   line.fixed += static_cast<double>(how.update_lag) * load.weight_bytes * (is_cautious ? 2 : 1);
   if (is_cautious) line.fixed += load.workspace_bytes + load.input_bytes + load.output_bytes;
   (rule.versions_follow_in_flight ? line.each : line.fixed) +=
@@ -235,6 +235,7 @@ cost_terms stage_cost::stage(const stage_load& load, int replicas, const stage_o
   }
   const auto rounds = static_cast<double>(ceil_div(request_.microbatches, replicas));
   b += accumulations(rounds);
+  if (load.active_layers == 0) return {.most = (rounds - 1) * f}; // it runs ahead over the flush
   const double exposed = request_.errs == estimate::cautious ? std::max(0.0, a - b) : 0;
   return {.sum = f + b, .most = (rounds - 1) * (f + b), .tail = exposed + u};
 }

@@ -58,7 +58,7 @@ struct link_cost {
 /// - every_minibatch (2BW, ICML'21, its pipelined time): max(c M / R + u, a) / M.
 /// - flush (BaPipe's T for 1F1B, made exact for one stage of R replicas): the sum of c over the stages and of both
 ///   transfers over the links, + the largest of (ceil(M / R) - 1) c and (M - 1) x a link's period, + the largest of
-///   max(0, a - b) + u.
+///   max(0, a - b) + u. A wholly frozen stage runs ahead over flushes, so it counts in the bottleneck alone.
 ///
 /// A link's period is 2 x bytes / (bandwidth x min(R_s, R_s+1)) on one level: PipeDream's 2 a / B, spread over the
 /// replicas' links. On full duplex activations and gradients could overlap in half of it, but 1F1B's credits keep full
@@ -67,12 +67,12 @@ struct link_cost {
 /// levels each device's share of the messages at each level counts, and the busiest decides. References within a
 /// process are charged like bytes: caches move them.
 ///
-/// Memory of a replica: weights x (versions + gradient sets + optimizer copies) + K x kept + workspace + one input and
-/// one output in transit, + K x input where the receiver holds copies (some level is not by_reference). With
-/// recomputation K x input + one kept set instead. An update lag holds so many versions and gradient sets more (in the
-/// hopeful estimate so many of one of the two). Versions are K where they follow it. K = V_s, or ceil(M / R) for
-/// schedules that hold a whole minibatch, never more than ceil(M / R) with flush. A stage recomputes only where the
-/// request allows it and it does not fit otherwise.
+/// Memory of a replica: frozen weights once, weights x (versions + gradient sets + optimizer copies) + K x kept +
+/// workspace + one input and one output in transit, + K x input where the receiver holds copies (some level is not
+/// by_reference). With recomputation K x input + one kept set instead. An update lag holds so many versions and
+/// gradient sets more (in the hopeful estimate so many of one of the two). Versions are K where they follow it. K =
+/// V_s, or ceil(M / R) for schedules that hold a whole minibatch, never more than ceil(M / R) with flush. A stage
+/// recomputes only where the request allows it and it does not fit otherwise.
 ///
 /// All this is the cautious estimate; the hopeful one (`estimate`) charges a full-duplex link one direction, a flush no
 /// all-reduce, and memory neither workspace nor transit. What is best lies between, and a simulation tells.

@@ -53,6 +53,23 @@ protected:
   temporary_folder folder_;
 };
 
+TEST_F(PlanTool, PlansWhatFollowsAFrozenPrefixAndSimulatesIt) {
+  const std::vector<std::string> asked{"plan", "graph.txt", "--cluster", "two.toml", "--schedule", "pipedream"};
+  auto frozen = asked;
+  frozen.insert(frozen.end(), {"--frozen-until", "node4", "--ahead", "2", "--explain", "-o", "plan.json"});
+  const auto result = run(frozen);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.output, HasSubstr("frozen before node4"));
+  const auto plan = nlohmann::json::parse(read_text(folder_ / "plan.json"));
+  EXPECT_EQ(plan.at("frozen_until"), "node4");
+  EXPECT_EQ(plan.at("ahead"), 2) << "over this link gradients take longer than anything else";
+  EXPECT_EQ(plan.at("stages").size(), 2U);
+  EXPECT_EQ(run({"simulate", "plan.json"}).exit_code, 0);
+  auto wrong = asked;
+  wrong.insert(wrong.end(), {"--frozen-until", "node9"});
+  expect_refused(wrong, "--frozen-until");
+}
+
 TEST_F(PlanTool, SaysWhatAFileOfAnotherKindIs) {
   expect_refused({"plan", "hand.json", "--cluster", "two.toml"}, "hand.json: found a plan, wanted a profile");
   expect_refused({"plan", "two.toml", "--cluster", "two.toml"}, "two.toml: found a cluster's TOML, wanted a profile");
