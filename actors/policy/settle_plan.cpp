@@ -229,6 +229,12 @@ pipeline_request as_request(const execution_plan& given, const model& net) {
   return r;
 }
 
+int layer_index(const std::string& name, const model& net) {
+  const auto& layers = net.layers();
+  const auto is_it = [&](const model_layer& l) { return l.name == name; };
+  return static_cast<int>(std::find_if(layers.begin(), layers.end(), is_it) - layers.begin());
+}
+
 std::vector<std::string> layer_names(const model& net) {
   std::vector<std::string> names;
   for (const auto& layer : net.layers())

@@ -69,5 +69,7 @@ pipeline_request as_request(const planner::execution_plan& p, const model& net);
 
 /// Names in the model's order.
 std::vector<std::string> layer_names(const model& net);
+/// Where the layer of that name stands among them; their number where there is none.
+int layer_index(const std::string& name, const model& net);
 
 } // namespace penstock::actors

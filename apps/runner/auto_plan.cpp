@@ -52,6 +52,7 @@ texts wishes(const app_options& o) {
             {"replaced layers", join(o.replace_layers, ";")}};
   for (const auto& s : o.plan.shapes)
     key.emplace_back("lengths", fmt::format("{}: {}", fmt::join(s.extents, " x "), s.share));
+  if (!o.frozen_until.empty()) key.emplace_back("frozen until", o.frozen_until);
   if (!o.plan.cluster.empty()) key.emplace_back("cluster", read_cluster_text(o.plan.cluster));
   for (const auto& plugin : o.plugins)
     key.emplace_back("plug-in " + plugin, actors::sha256_of_file(plugin));

@@ -288,12 +288,13 @@ void check_beside_plan(const app_options& o, const command_line& line) {
   if (line.given("--frozen-until") && o.frozen_until.empty())
     throw usage_error("--frozen-until: found '', wanted a layer's name");
   if (plan.source.empty()) return;
-  refuse_beside_plan(line, {"--frozen-until"},
-                     "the plan says what is frozen (penstock plan --frozen-until makes one); leave one of the two out");
   if (o.run.executor == actors::executor_kind::oracle && plan.source == "auto")
     throw usage_error("--plan auto: plans for actors; give the oracle the plan's file");
   refuse_beside_plan(line, {"--recompute"}, "the plan says which stages recompute; leave one of the two out");
   if (plan.source != "auto") {
+    refuse_beside_plan(
+        line, {"--frozen-until"},
+        "the plan says what is frozen (penstock plan --frozen-until makes one); leave one of the two out");
     refuse_beside_plan(line,
                        {"--schedule", "--stages", "--chunks", "--replicas", "--cuts", "--microbatches", "--in-flight",
                         "--update-lag", "--window"},

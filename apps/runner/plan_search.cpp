@@ -81,6 +81,7 @@ planner::plan_request request_for(const app_options& o) {
   if (o.plan.fixes_replicas) request.replicas = o.pipeline.replicas;
   request.first_layers = o.cuts;
   request.keep_together = o.plan.keep_together;
+  request.frozen_until = o.frozen_until;
   request.in_flight = o.plan.in_flight;
   // Staleness is nobody's to change who has not said so.
   request.update_lag = o.plan.update_lag.empty() && !o.plan.any ? "0" : o.plan.update_lag;
@@ -183,10 +184,9 @@ std::optional<planner::plan> plain_plan(const app_options& o, const model& net, 
     if (c.device_count() >= workers && (on == nullptr || c.device_count() < on->device_count())) on = &c;
   if (on == nullptr) return std::nullopt;
   wanted.threads = on->devices.front().threads;
-  const auto& layers = net.layers();
   for (const auto& name : o.cuts)
-    wanted.cuts.push_back(static_cast<int>(
-        std::find_if(layers.begin(), layers.end(), [&](const auto& l) { return l.name == name; }) - layers.begin()));
+    wanted.cuts.push_back(actors::layer_index(name, net));
+  if (!o.frozen_until.empty()) wanted.frozen_until = actors::layer_index(o.frozen_until, net);
   planner::plan p;
   p.model = found.measured.model;
   p.model_options = found.measured.model_options;
@@ -226,7 +226,8 @@ std::optional<planner::plan> steady_plan(const app_options& o, const model& net,
   request.stages = workers;
   request.replicas.assign(static_cast<std::size_t>(workers), 1);
   request.in_flight = "double";
-  const auto cuts = actors::balanced_cuts(net, request.replicas);
+  const auto cuts = actors::balanced_cuts(net, request.replicas,
+                                          o.frozen_until.empty() ? 0 : actors::layer_index(o.frozen_until, net));
   for (std::size_t s = 1; s < cuts.size(); ++s)
     request.first_layers.push_back(net.layers().at(static_cast<std::size_t>(cuts[s])).name);
   try {

@@ -53,13 +53,12 @@ std::vector<int> cut_indices(const std::vector<std::string>& cuts, const model& 
 int frozen_index(const std::string& layer, const model& net) {
   if (layer.empty()) return 0;
   const auto names = actors::layer_names(net);
-  const auto found = std::find(names.begin(), names.end(), layer);
-  if (found == names.end())
+  const auto index = actors::layer_index(layer, net);
+  if (index == static_cast<int>(names.size()))
     throw usage_error("--frozen-until: " + net.name() + " has no layer " + in_quotes(layer) +
                       did_you_mean(layer, names));
-  if (found == names.begin())
+  if (index == 0)
     throw usage_error("--frozen-until: " + in_quotes(layer) + " is the first layer, nothing would be before it");
-  const auto index = static_cast<int>(found - names.begin());
   of_option("--frozen-until", [&] { actors::require_freeze(net, index); });
   return index;
 }
@@ -203,6 +202,7 @@ planner::plan plan_by_plan(const app_options& o, const std::string& description,
                            prepared_run& run) {
   const auto lost = lost_before();
   const bool finds = o.plan.source == "auto";
+  if (finds) frozen_index(o.frozen_until, *net); // before anything is measured
   const int processes = place_in(job).processes;
   auto p = find_plan(finds && !lost.empty() ? wishes_of_fewer(o, processes) : o, description, job, say, net);
   const bool shrinks = !finds && !lost.empty();

@@ -101,6 +101,19 @@ TEST_F(FrozenUntil, ACheckpointGoesOnUnderAnotherFreeze) {
   EXPECT_THAT(again.output, HasSubstr("frozen until conv2: 156 of 61,706 parameters; "));
 }
 
+TEST_F(FrozenUntil, APlanThatIsFoundKeepsIt) {
+  const auto found = run_plan({"--plan", "auto", "--workers", "1", "--plan-cache", "off", "--frozen-until", "fc1",
+                               "--steps", "4", "--save-plan", "plan.json"});
+  EXPECT_EQ(found.exit_code, 0) << found.errors;
+  EXPECT_THAT(found.output, AllOf(HasSubstr("profiling lenet"), HasSubstr("frozen until fc1: 2,572 of 61,706")));
+  std::ifstream file(folder_ / "plan.json");
+  EXPECT_EQ(json::parse(file).at("frozen_until"), "fc1");
+  EXPECT_EQ(hashes_of(run_plan({"--plan", "plan.json", "--steps", "4"})), hashes_of(found));
+  const auto refused = run_plan({"--plan", "auto", "--frozen-until", "fc9"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.output, Not(HasSubstr("profiling"))) << "before anything is measured";
+}
+
 TEST_F(FrozenUntil, IsRefusedInOneLine) {
   expect_refusal({"--frozen-until", "conv9"}, "lenet has no layer 'conv9' (did you mean 'conv1'?)");
   expect_refusal({"--frozen-until", "conv1"}, "'conv1' is the first layer, nothing would be before it");
