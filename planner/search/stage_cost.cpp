@@ -102,6 +102,7 @@ stage_cost::memory_line stage_cost::memory_of(const stage_load& load, const stag
   line.fixed = load.frozen_bytes + load.weight_bytes * (rule.optimizer_copies + (is_cautious ? rule.gradient_sets : 1));
   line.fixed += static_cast<double>(how.update_lag) * load.weight_bytes * (is_cautious ? 2 : 1);
   if (is_cautious) line.fixed += load.workspace_bytes + load.input_bytes + load.output_bytes;
+  if (load.active_layers == 0) return line; // it keeps nothing for a backward
   (rule.versions_follow_in_flight ? line.each : line.fixed) +=
       load.weight_bytes * (rule.versions_follow_in_flight || !is_cautious ? 1 : rule.versions);
   if (how.recompute) line.fixed += load.kept_bytes;
@@ -250,7 +251,7 @@ bool stage_cost::decide(const stage_load& load, int type, int replicas, std::int
                         stage_options& how, cost_terms& terms) const {
   how = {}; // where nothing fits
   terms = stage(load, replicas, how, ring);
-  if (!admits(replicas, in_flight)) return false;
+  if (load.active_layers > 0 && !admits(replicas, in_flight)) return false;
   const bool is_limited = memory_limit(type) > 0;
   bool fits = false;
   for (const auto& option : options_) {

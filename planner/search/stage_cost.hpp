@@ -72,7 +72,8 @@ struct link_cost {
 /// by_reference). With recomputation K x input + one kept set instead. An update lag holds so many versions and
 /// gradient sets more (in the hopeful estimate so many of one of the two). Versions are K where they follow it. K =
 /// V_s, or ceil(M / R) for schedules that hold a whole minibatch, never more than ceil(M / R) with flush. A stage
-/// recomputes only where the request allows it and it does not fit otherwise.
+/// recomputes only where the request allows it and it does not fit otherwise. Of a wholly frozen stage nothing
+/// is counted K times.
 ///
 /// All this is the cautious estimate; the hopeful one (`estimate`) charges a full-duplex link one direction, a flush no
 /// all-reduce, and memory neither workspace nor transit. What is best lies between, and a simulation tells.

@@ -218,6 +218,39 @@ TEST(MachineProperties, ARunTakesAtLeastItsCriticalPathAndItsBusiestDevice) {
   }
 }
 
+TEST(MachineProperties, AFrozenPrefixIsAsFastInTheLongRunAsInAFewMinibatches) {
+  dice d(15);
+  int frozen = 0;
+  for (int i = 0; i < 400; ++i) {
+    auto r = any_request(d);
+    if (r.frozen_stages == 0) continue;
+    ++frozen;
+    r.ahead = d.between(0, 20);
+    r.window = 0;
+    SCOPED_TRACE(std::to_string(i) + ": " + show(r));
+    auto s = resolve_schedule(r);
+    machine m;
+    int devices = 0;
+    for (const auto& stage : s.stages) {
+      m.stages.push_back({.forward_seconds = {d.number(0.5, 3)}, .backward_seconds = {d.number(0.5, 3)}});
+      for (int replica = 0; replica < stage.replicas; ++replica)
+        m.stages.back().devices.push_back(devices++);
+    }
+    s.minibatches = steady_minibatches(s);
+    const auto few = run_machine(s, m, {.keep_spans = false}).step_seconds;
+    s.minibatches *= 8;
+    ASSERT_NEAR(few, run_machine(s, m, {.keep_spans = false}).step_seconds, 0.03 * few);
+    double slowest = 0; // of the stages alone, for a minibatch
+    for (std::size_t stage = 0; stage < s.stages.size(); ++stage) {
+      auto seconds = m.stages[stage].forward_seconds[0];
+      if (!s.is_frozen(static_cast<int>(stage))) seconds += m.stages[stage].backward_seconds[0];
+      slowest = std::max(slowest, seconds * s.microbatches / s.stages[stage].replicas);
+    }
+    ASSERT_GE(few, slowest * (1 - 1e-9));
+  }
+  EXPECT_GT(frozen, 50);
+}
+
 /// The searches charge what the simulator plays.
 TEST(MachineProperties, AnAllReduceAloneTakesWhatTheClusterSays) {
   dice d(14);

@@ -75,7 +75,7 @@ void expect_the_best_is_found(const std::string& schedule, std::uint64_t seeds, 
     std::mt19937_64 random(seed);
     const auto p = random_chain(random);
     auto c = flat_cluster(devices, seed % 3 == 0 ? 1e7 : 1e9, 1e-5);
-    if (seed % 2 == 1) c.devices.front().memory_bytes = 2.5e6;
+    if (seed % 2 == 1) c.devices.front().memory_bytes = frozen.size() > 1 ? 0.8e6 : 2.5e6;
     plan_request request;
     request.schedules = {schedule};
     if (const auto layer = frozen[seed % frozen.size()]; layer > 0) request.frozen_until = "l" + std::to_string(layer);
