@@ -87,26 +87,30 @@ std::string_view layer_part(std::string_view name) {
   return name;
 }
 
-// Names of parameters and states that a rank's stages have.
-std::set<std::string, std::less<>> names_on(const pipeline& p, int rank) {
-  std::set<std::string, std::less<>> names;
+// What a rank's stages have: parameters and states by name, and the parameters with optimizer state.
+struct names_of_rank {
+  std::set<std::string, std::less<>> all, trained;
+};
+
+names_of_rank names_on(const pipeline& p, int rank) {
+  names_of_rank names;
   for (const auto& s : p.stages) {
     if (p.where.replicas_on(s.index, rank).empty()) continue;
-    for (const auto& parameter : s.layers->parameters())
-      names.insert(parameter.name);
+    for (const auto& parameter : s.layers->parameters()) {
+      names.all.insert(parameter.name);
+      if (!s.layers->is_frozen(parameter.layer)) names.trained.insert(parameter.name);
+    }
     for (const auto* all : {&s.layers->states(), &s.layers->carried()})
       for (const auto& state : *all)
-        names.insert(state.name);
+        names.all.insert(state.name);
   }
   return names;
 }
 
-bool concerns(const std::set<std::string, std::less<>>& names, std::string_view tensor_name) {
-  auto name = layer_part(tensor_name);
-  if (names.find(name) != names.end()) return true;
-  const auto suffix = name.rfind('.');
-  return tensor_name.starts_with(optimizer_prefix) && suffix != std::string_view::npos &&
-         names.find(name.substr(0, suffix)) != names.end();
+bool concerns(const names_of_rank& names, std::string_view tensor_name) {
+  const auto name = layer_part(tensor_name);
+  if (!tensor_name.starts_with(optimizer_prefix)) return names.all.contains(name);
+  return names.trained.contains(name.substr(0, name.rfind('.')));
 }
 
 named_tensors with_prefix(const std::vector<stage_snapshot>& all, const std::string& prefix) {

@@ -392,6 +392,21 @@ TEST(FreezeChange, ToAndFromWhollyFrozenStagesAgreesWithTheOracle) {
   }
 }
 
+TEST(FreezeChange, SendsNoOptimizerStateOfWhatIsFrozen) {
+  const auto bytes_moved = [](int before, int behind) {
+    auto o = options_of({"1f1b", {1, 1}, {9}, before, 4});
+    o.steps = 4;
+    auto swapped = request_of({"1f1b", {1, 1}, {9}, behind, 4});
+    swapped.ranks = {{1}, {0}};
+    return train_tiny_ranks(o, 2, {.changes = {{2, swapped}}}).summary.plan_changes.at(0).bytes_moved;
+  };
+  const auto thawed = bytes_moved(0, 0);
+  const std::int64_t frozen = 4 * (3 * 8 * 9 + 8 * 8 * 9 + 2 * 16); // a momentum as large as the weights, or padded
+  EXPECT_LE(bytes_moved(0, a_block), thawed - frozen);
+  EXPECT_EQ(bytes_moved(a_block, a_block), bytes_moved(0, a_block));
+  EXPECT_EQ(bytes_moved(a_block, 0), bytes_moved(0, a_block)) << "it begins anew";
+}
+
 TEST(FreezeChange, OfASynchronousPipelineWithoutReplicasDoesNotDependOnItsStages) {
   const auto run = [](const std::vector<int>& cuts) {
     const std::vector<int> replicas(cuts.size() + 1, 1);
