@@ -86,9 +86,12 @@ std::string describe_freeze(const model& net, int frozen_until) {
 std::string describe_freeze_change(const model& net, int before, int now) {
   if (now == before) return "";
   const auto count = grouped(net.parameter_count(std::min(before, now), std::max(before, now)));
+  bool has_statistics = false;
+  for (int l = before; l < now; ++l)
+    has_statistics = has_statistics || !net.states(l).empty();
   if (now > before)
-    return describe_freeze(net, now) + "; the optimizer's state of the " + count +
-           " that are frozen now is dropped, and BatchNorm's statistics become the mean over replicas";
+    return describe_freeze(net, now) + "; the optimizer's state of the " + count + " that are frozen now is dropped" +
+           (has_statistics ? ", and their running statistics become the mean over replicas" : "");
   return (now > 0 ? describe_freeze(net, now) : "nothing is frozen any more") + "; the optimizer's state of the " +
          count + " that are trained again begins anew";
 }

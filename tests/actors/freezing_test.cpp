@@ -349,7 +349,8 @@ TEST(FreezeChange, DeeperAndThawedAgreesWithTheOracle) {
     }
     SCOPED_TRACE(schedule);
     const auto found = train_tiny(o, extras);
-    EXPECT_THAT(found.seen.notes, Contains(AllOf(HasSubstr("frozen until relu1"), HasSubstr("dropped"))));
+    EXPECT_THAT(found.seen.notes, Contains(AllOf(HasSubstr("frozen until relu1"),
+                                                 HasSubstr("is dropped, and their running statistics"))));
     EXPECT_THAT(found.seen.notes, Contains(HasSubstr("nothing is frozen any more")));
     EXPECT_EQ(found.summary.plan_changes.size(), 4U);
     EXPECT_EQ(found.summary.plan_changes[1].plan->frozen_until, a_block);

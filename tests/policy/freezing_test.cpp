@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 // 0 a, 1 relu, 2 b, 3 c, 4 d, 5 e, 6 flat, with the ties that are named: the second layer has the first one's weight.
@@ -98,6 +99,7 @@ TEST(DescribeFreeze, SaysWhatAChangeMeans) {
   EXPECT_THAT(describe_freeze_change(net, 0, 3),
               AllOf(HasSubstr("frozen until c: 32 of 80 parameters"), HasSubstr("of the 32 that are frozen now is "
                                                                                 "dropped")));
+  EXPECT_THAT(describe_freeze_change(net, 0, 3), Not(HasSubstr("statistics"))) << "it has none";
   EXPECT_THAT(describe_freeze_change(net, 3, 2),
               AllOf(HasSubstr("frozen until b: 16 of 80"), HasSubstr("of the 16 that are trained again begins anew")));
   EXPECT_THAT(describe_freeze_change(net, 3, 0), HasSubstr("nothing is frozen any more"));
