@@ -6,6 +6,7 @@
 #include "planner/explore/streaming.hpp"
 #include "planner/interleaved.hpp"
 #include "planner/profile/frozen_costs.hpp"
+#include "planner/search/column_blocks.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -109,14 +110,12 @@ exploration explorer::shared() const {
 std::vector<int> explorer::counts_of_microbatches(const proposal& p) const {
   const auto m = p.how.search.microbatches;
   std::vector<int> counts{m};
-  if (p.how.microbatches_given || p.how.search.charge == update_charge::every_group) return counts;
-  std::int64_t round = 1;
-  for (const auto r : replicas_of(p.what))
-    round = std::min<std::int64_t>(std::lcm(round, r), fixed_.batch + 1);
-  const auto multiple = (m + round - 1) / round * round;
-  const auto samples = static_cast<double>(fixed_.batch) / static_cast<double>(multiple);
-  if (multiple != m && multiple <= 2 * m && multiple <= fixed_.batch && samples >= p.how.least_samples)
-    counts.push_back(static_cast<int>(multiple));
+  if (p.how.search.charge == update_charge::every_group) return counts;
+  const auto round = column_blocks_of(replicas_of(p.what));
+  const auto multiple = rounded_microbatches(p.how, round, fixed_.batch);
+  if (multiple == m) return counts;
+  if (multiple > 0 && hands_on(profile_)) counts.clear(); // m itself would part columns
+  if (multiple > 0) counts.push_back(multiple);
   return counts;
 }
 

@@ -131,7 +131,7 @@ private:
     if (!model_.admits(replicas, in_flight)) return;
     for (const auto to : next_states(at)) {
       if (!model_.graph().reaches(at.state, to)) continue;
-      const auto load = model_.loads(type).between(at.state, to);
+      const auto load = model_.load(type, at.state, to, replicas);
       stage_options how;
       cost_terms own;
       if (!model_.decide(load, type, replicas, in_flight, ring, how, own)) continue;

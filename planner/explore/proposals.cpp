@@ -4,6 +4,7 @@
 #include "planner/explore/interleaved_proposals.hpp"
 #include "planner/explore/pinned_search.hpp"
 #include "planner/explore/streaming.hpp"
+#include "planner/search/column_blocks.hpp"
 #include "planner/search/flat_search.hpp"
 #include "planner/search/hierarchical_search.hpp"
 #include "planner/search/two_buffer_search.hpp"
@@ -71,8 +72,22 @@ public:
   }
 
   /// By how many bytes a device misses for some partition of this setting to fit; infinity where there is none.
-  double least_excess(const setting& how) {
+  double least_excess(setting how) {
     const auto& c = clusters().front();
+    double least = INFINITY;
+    for (const auto blocks : column_blocks(how, c)) {
+      how.search.column_blocks = blocks;
+      least = std::min(least, least_excess(how, c));
+    }
+    return least;
+  }
+
+  void add_with_more_memory(const setting& how, double more) {
+    add_searched(how, with_more_memory(clusters().front(), more * (1 + excess_tolerance) + 1));
+  }
+
+private:
+  double least_excess(const setting& how, const cluster& c) const {
     const stage_cost model(e_.model, e_.graph, c, how.search);
     if (!is_pinned()) return least_excess_bytes(model);
     if (fixed_.stages == 1) {
@@ -97,11 +112,10 @@ public:
     return enough;
   }
 
-  void add_with_more_memory(const setting& how, double more) {
-    add_searched(how, with_more_memory(clusters().front(), more * (1 + excess_tolerance) + 1));
+  static bool has_limits(const cluster& c) {
+    return std::any_of(c.devices.begin(), c.devices.end(), [](const device_type& t) { return t.memory_bytes > 0; });
   }
 
-private:
   static cluster with_more_memory(cluster c, double more) {
     for (auto& type : c.devices)
       if (type.memory_bytes > 0) type.memory_bytes += more;
@@ -150,9 +164,7 @@ private:
   }
 
   void add_estimated(const setting& how, const cluster& c) {
-    const bool has_limits =
-        std::any_of(c.devices.begin(), c.devices.end(), [](const device_type& t) { return t.memory_bytes > 0; });
-    if (has_limits) {
+    if (has_limits(c)) {
       keep_all(how, search(how, c));
       return;
     }
@@ -163,7 +175,38 @@ private:
     keep_all(how, known.first->second);
   }
 
-  std::vector<candidate> search(const setting& how, const cluster& c) const {
+  /// Where minibatches hand columns on, what a replica holds of them depends on all replica counts: each number of
+  /// blocks that these can have is searched by itself. {0} where it does not matter.
+  std::vector<std::int64_t> column_blocks(const setting& how, const cluster& c) const {
+    if (!hands_on(e_.model) || how.schedule == fbp_schedule || fixed_.stages == 1) return {0};
+    if (!shape_.replicas.empty()) return {column_blocks_of(shape_.replicas)};
+    const bool by_group = how.search.charge == update_charge::every_group; // any replica counts do
+    if (by_group && !has_limits(c)) return {0};
+    if (!has_limits(c) && how.microbatches_given) return {how.search.microbatches};
+    auto all = possible_column_blocks(c.device_count());
+    if (!has_limits(c) && all.front() == 0) return {0};
+    std::erase_if(all, [&](std::int64_t blocks) {
+      return blocks > 0 && !by_group && rounded_microbatches(how, blocks, fixed_.batch) == 0;
+    });
+    if (has_limits(c)) return all;
+    std::vector<std::int64_t> widest; // without limits the fewer blocks are among the more
+    for (const auto blocks : all)
+      if (std::none_of(all.begin(), all.end(), [&](auto more) { return more > blocks && more % blocks == 0; }))
+        widest.push_back(blocks);
+    return widest;
+  }
+
+  std::vector<candidate> search(setting how, const cluster& c) const {
+    std::vector<candidate> found;
+    for (const auto blocks : column_blocks(how, c)) {
+      how.search.column_blocks = blocks;
+      auto more = search_with_blocks(how, c);
+      std::move(more.begin(), more.end(), std::back_inserter(found));
+    }
+    return found;
+  }
+
+  std::vector<candidate> search_with_blocks(const setting& how, const cluster& c) const {
     const stage_cost model(e_.model, e_.graph, c, how.search);
     if (is_pinned()) return fixed_.stages == 1 ? one_stage(model) : search_pinned(model, shape_);
     std::vector<candidate> found;

@@ -46,6 +46,16 @@ std::vector<std::int64_t> lags_of(const std::string& schedule, const pins& fixed
 
 } // namespace
 
+int rounded_microbatches(const setting& how, std::int64_t replicas, std::int64_t batch) {
+  const std::int64_t m = how.search.microbatches;
+  if (m % replicas == 0) return how.search.microbatches;
+  if (how.microbatches_given) return 0;
+  const auto multiple = (m + replicas - 1) / replicas * replicas;
+  const bool fits = multiple <= 2 * m && multiple <= batch &&
+                    static_cast<double>(batch) / static_cast<double>(multiple) >= how.least_samples;
+  return fits ? static_cast<int>(multiple) : 0;
+}
+
 std::vector<int> microbatches_worth_trying(const profile& p, std::int64_t batch, std::int64_t last_batch) {
   std::vector<int> counts;
   const auto samples = static_cast<double>(batch);

@@ -23,6 +23,10 @@ struct setting {
 /// stages, unless the lag is pinned.
 std::vector<setting> settings_of(const profile& p, const plan_request& request, const pins& fixed);
 
+/// M itself where that many replicas divide it, else the next number that they divide; 0 where that is more than twice
+/// as many, or leaves too few samples for a micro-batch, and where M was given.
+int rounded_microbatches(const setting& how, std::int64_t replicas, std::int64_t batch);
+
 /// Powers of two, at most 1024, into which a batch may be split so that no micro-batch is smaller than half of the
 /// least measured size nor than what the model trains on; 1 where none is.
 std::vector<int> microbatches_worth_trying(const profile& p, std::int64_t batch, std::int64_t last_batch);

@@ -68,13 +68,6 @@ std::string bytes_text(double bytes) {
   return text;
 }
 
-std::vector<int> replicas_of(const candidate& c) {
-  std::vector<int> replicas;
-  for (const auto& stage : c.stages)
-    replicas.push_back(static_cast<int>(stage.devices.size()));
-  return replicas;
-}
-
 int frozen_stages_of(const exploration& e, const candidate& what) {
   const auto frozen = frozen_prefix(e.model);
   const auto active = std::find_if(what.stages.begin(), what.stages.end(), [&](const stage_choice& stage) {

@@ -51,7 +51,6 @@ struct trial {
 /// "1.2 GB", decimal units.
 std::string bytes_text(double bytes);
 
-std::vector<int> replicas_of(const candidate& c);
 /// Stages at the front that are wholly frozen in the profile.
 int frozen_stages_of(const exploration& e, const candidate& what);
 

@@ -26,6 +26,8 @@ struct candidate {
   double seconds = 0; ///< per micro-batch in steady state, or per minibatch with flush: the search's objective
 };
 
+std::vector<int> replicas_of(const candidate& c);
+
 /// How micro-batches, updates and flushes are charged.
 enum class update_charge : std::uint8_t {
   every_group,     ///< pipedream family: R_s minibatches, one on each replica, then an update
@@ -57,7 +59,10 @@ struct search_request {
   bool whole_minibatch_in_flight = false; ///< gpipe: K_s = ceil(M / R_s); else V_s
   bool allow_recompute = false;           ///< where memory asks for it
   std::int64_t update_lag = 0;            ///< d that replicated stages take where memory allows it
-  int stages = 0;                         ///< exactly so many; 0: any
+  /// Where minibatches hand columns on, the blocks that they are in: replica counts divide it, and a replica holds its
+  /// share. 0: any counts, and memory of a stage as if the others had its own.
+  std::int64_t column_blocks = 0;
+  int stages = 0; ///< exactly so many; 0: any
   bool use_all_devices = true;
   estimate errs = estimate::cautious;
   std::size_t top = 20;

@@ -61,14 +61,17 @@ void flat_rows::extend(range& filled, int first, int end, Fill fill) {
   }
 }
 
-flat_rows::ends& flat_rows::loads_of(int type, int first, int end) {
+flat_rows::ends& flat_rows::loads_of(const flat_slot& slot, int first, int end) {
+  const auto type = slot.type;
   auto& e = ends_[static_cast<std::size_t>(type)];
+  if (model_.hands_on() && e.replicas != slot.replicas) e.filled = {};
+  e.replicas = slot.replicas;
   const bool is_limited = model_.memory_limit(type) > 0 && goal_ == flat_goal::seconds;
   extend(e.filled, first, end, [&](int from, int until) {
     for (int to = from; to < until; ++to) {
       if (!model_.graph().reaches(state_, to)) continue;
       const auto i = static_cast<std::size_t>(to);
-      e.loads[i] = model_.loads(type).between(state_, to);
+      e.loads[i] = model_.load(type, state_, to, slot.replicas);
       if (!is_limited) continue;
       for (std::size_t o = 0; o < rows_.size(); ++o)
         e.most[o][i] = model_.most_in_flight(e.loads[i], type, model_.options()[o]);
@@ -103,7 +106,7 @@ void flat_rows::fill_excess(const flat_slot& slot, std::int64_t in_flight, int f
 
 const flat_row& flat_rows::row(std::size_t index, int first, int end) {
   const auto& slot = slots_[index];
-  loads_of(slot.type, first, end);
+  loads_of(slot, first, end);
   const auto in_flight = model_.in_flight(slot.replicas, slot.downstream);
   if (!model_.admits(slot.replicas, in_flight)) {
     std::fill(chosen_.most.begin() + first, chosen_.most.begin() + end, infinity);
@@ -154,7 +157,7 @@ void flat_rows::choose(const flat_slot& slot, std::int64_t in_flight, int first,
 
 cost_terms flat_rows::between(std::size_t index, int from, int to) const {
   const auto& slot = slots_[index];
-  const auto load = model_.loads(slot.type).between(from, to);
+  const auto load = model_.load(slot.type, from, to, slot.replicas);
   const auto in_flight = model_.in_flight(slot.replicas, slot.downstream);
   if (!model_.admits(slot.replicas, in_flight)) return impossible;
   if (goal_ == flat_goal::excess_bytes) return {.most = model_.excess_bytes(load, slot.type, in_flight)};

@@ -40,12 +40,13 @@ private:
   };
   struct ends { // of one type, by the state that a stage ends at
     range filled;
+    int replicas = 0; // that the loads are for, where that matters
     std::vector<stage_load> loads;
     std::vector<std::vector<std::int64_t>> most; // K that fits, by the model's options
   };
   template <class Fill>
   static void extend(range& filled, int first, int end, Fill fill);
-  ends& loads_of(int type, int first, int end);
+  ends& loads_of(const flat_slot& slot, int first, int end);
   bool costs_alike(std::size_t a, std::size_t b) const;
   void fill(flat_row& row, const flat_slot& slot, const ring_cost& ring, const stage_options& how, int first,
             int end) const;

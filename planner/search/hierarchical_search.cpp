@@ -62,6 +62,7 @@ private:
   void count_surroundings();
   surroundings inside(const surroundings& around, int level, int copies) const;
   ring_cost ring_of(int level, int parts, const surroundings& around) const;
+  std::int64_t room(std::size_t option, int from, int to, int replicas) const;
   double stage_seconds(int from, int to, int replicas, const ring_cost& ring, const surroundings& around) const;
   double cut_seconds(int level, int senders, int state, const surroundings& around) const;
   int most_copies(int level, const surroundings& around) const;
@@ -134,10 +135,17 @@ ring_cost hierarchy::ring_of(int level, int parts, const surroundings& around) c
   return model_.ring(devices);
 }
 
+// The most in flight of a stage on so many replicas.
+std::int64_t hierarchy::room(std::size_t option, int from, int to, int replicas) const {
+  if (!model_.hands_on()) return room_[option][at(to) * chain_.size() + at(from)];
+  return model_.most_in_flight(model_.load(0, chain_[at(from)], chain_[at(to)], replicas), 0, model_.options()[option]);
+}
+
 double hierarchy::stage_seconds(int from, int to, int replicas, const ring_cost& ring,
                                 const surroundings& around) const {
   const auto& load = load_of(from, to);
   const auto all = replicas * around.copies;
+  if (!rounds_copies_ && !model_.keeps_columns(all)) return infinity;
   const auto devices = model_.on().device_count();
   int downstream = 0;
   if (to + 1 < states()) {
@@ -157,7 +165,7 @@ double hierarchy::stage_seconds(int from, int to, int replicas, const ring_cost&
   for (std::size_t o = 0; o < model_.options().size(); ++o) {
     const auto& how = model_.options()[o];
     if (how.update_lag > 0 && all == 1) continue;
-    if (room_.empty() ? how.recompute : k > room_[o][at(to) * chain_.size() + at(from)]) continue;
+    if (room_.empty() ? how.recompute : k > room(o, from, to, all)) continue;
     const auto terms = model_.stage(load, all, how, ring);
     least = std::min(least, terms.most + terms.tail);
   }

@@ -17,6 +17,8 @@ struct stage_load {
   double weight_bytes = 0;
   double kept_bytes = 0;
   double workspace_bytes = 0; ///< the largest of its layers
+  double carried_bytes = 0;   ///< of one column of the minibatch, handed to the next one
+  double state_bytes = 0;     ///< what a replica holds of that; load_table does not know it
   /// Of every tensor that crosses into it from another stage, skip connections that pass through included; the model's
   /// input comes from the source, whose it stays.
   double input_bytes = 0;

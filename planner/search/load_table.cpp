@@ -40,6 +40,7 @@ struct layer_sums {
     sum.kept_bytes += costs[layer].kept_bytes;
     sum.frozen_bytes += p.layers[layer].frozen_bytes;
     sum.active_layers += p.layers[layer].frozen ? 0 : 1;
+    sum.carried_bytes += p.layers[layer].carried_bytes;
   }
 
   /// Each state from the one before it: chains may have a hundred thousand layers.
@@ -106,6 +107,7 @@ stage_load load_table::between(int from, int to) const {
                   .update_seconds = less(b.update_seconds, a.update_seconds),
                   .weight_bytes = less(b.weight_bytes, a.weight_bytes),
                   .kept_bytes = less(b.kept_bytes, a.kept_bytes),
+                  .carried_bytes = less(b.carried_bytes, a.carried_bytes),
                   .input_bytes = from > 0 ? crossing_[static_cast<std::size_t>(from)] : 0,
                   .output_bytes = crossing_[static_cast<std::size_t>(to)],
                   .frozen_bytes = less(b.frozen_bytes, a.frozen_bytes),

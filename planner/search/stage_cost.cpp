@@ -1,9 +1,12 @@
 // Seconds and bytes of stages, links and partitions.
 #include "planner/search/stage_cost.hpp"
 
+#include "planner/search/column_blocks.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -42,6 +45,13 @@ void check(const search_request& r) {
 
 } // namespace
 
+std::vector<int> replicas_of(const candidate& c) {
+  std::vector<int> replicas;
+  for (const auto& stage : c.stages)
+    replicas.push_back(static_cast<int>(stage.devices.size()));
+  return replicas;
+}
+
 double ring_cost::seconds(double bytes) const {
   double slowest = 0;
   for (const auto& l : levels)
@@ -50,15 +60,21 @@ double ring_cost::seconds(double bytes) const {
 }
 
 stage_cost::stage_cost(const profile& p, const layer_graph& graph, const cluster& c, const search_request& request)
-    : graph_(graph), cluster_(c), request_(request) {
+    : graph_(graph), cluster_(c), request_(request), hands_on_(planner::hands_on(p)) {
   check(request);
   for (const auto& type : c.devices) {
     if (type.own_profile && type.own_profile->layers.size() != p.layers.size())
       throw std::invalid_argument("the profile of device type '" + type.name + "' has " +
                                   std::to_string(type.own_profile->layers.size()) + " layers, wanted the model's " +
                                   std::to_string(p.layers.size()));
-    loads_.emplace_back(type.own_profile ? *type.own_profile : p, graph, request.samples, type.threads,
-                        type.own_profile ? 1 : type.speed);
+    auto costs = type.own_profile;
+    if (costs && hands_on_) { // which is the model's doing, not the device's
+      auto own = *costs;
+      for (std::size_t l = 0; l < p.layers.size(); ++l)
+        own.layers[l].carried_bytes = p.layers[l].carried_bytes;
+      costs = std::make_shared<const profile>(std::move(own));
+    }
+    loads_.emplace_back(costs ? *costs : p, graph, request.samples, type.threads, costs ? 1 : type.speed);
   }
   if (request.update_lag > 0) options_.push_back({.update_lag = request.update_lag});
   options_.emplace_back();
@@ -80,6 +96,15 @@ stage_cost::stage_cost(const profile& p, const layer_graph& graph, const cluster
   }
 }
 
+stage_load stage_cost::load(int type, int from, int to, int replicas, std::int64_t column_blocks) const {
+  auto load = loads(type).between(from, to);
+  if (load.carried_bytes <= 0) return load;
+  const auto blocks = column_blocks > 0 ? column_blocks : std::max<std::int64_t>(replicas, request_.column_blocks);
+  load.state_bytes =
+      load.carried_bytes * request_.samples * request_.microbatches * static_cast<double>(blocks) / replicas;
+  return load;
+}
+
 double stage_cost::memory_limit(int type) const {
   return cluster_.devices[static_cast<std::size_t>(type)].memory_bytes;
 }
@@ -92,7 +117,12 @@ std::int64_t stage_cost::in_flight(int replicas, int downstream) const {
 }
 
 bool stage_cost::admits(int replicas, std::int64_t in_flight) const {
+  if (!keeps_columns(replicas)) return false;
   return request_.charge != update_charge::every_minibatch || (in_flight - 1) * replicas <= request_.microbatches;
+}
+
+bool stage_cost::keeps_columns(int replicas) const {
+  return request_.column_blocks == 0 || request_.column_blocks % replicas == 0;
 }
 
 stage_cost::memory_line stage_cost::memory_of(const stage_load& load, const stage_options& how) const {
@@ -100,6 +130,7 @@ stage_cost::memory_line stage_cost::memory_of(const stage_load& load, const stag
   const bool is_cautious = request_.errs == estimate::cautious;
   memory_line line;
   line.fixed = load.frozen_bytes + load.weight_bytes * (rule.optimizer_copies + (is_cautious ? rule.gradient_sets : 1));
+  line.fixed += load.state_bytes;
   line.fixed += static_cast<double>(how.update_lag) * load.weight_bytes * (is_cautious ? 2 : 1);
   if (is_cautious) line.fixed += load.workspace_bytes + load.input_bytes + load.output_bytes;
   if (load.active_layers == 0) return line; // it keeps nothing for a backward
@@ -270,11 +301,12 @@ bool stage_cost::complete(candidate& c) const {
   cost_terms total;
   int downstream = 0;
   bool fits = true;
+  const auto blocks = hands_on_ ? column_blocks_of(replicas_of(c)) : 1;
   for (auto s = c.stages.size(); s-- > 0;) {
     auto& stage_s = c.stages[s];
     const auto replicas = static_cast<int>(stage_s.devices.size());
     const auto type = cluster_.type_of(stage_s.devices.front());
-    const auto load = loads(type).between(stage_s.from_state, stage_s.to_state);
+    const auto load = this->load(type, stage_s.from_state, stage_s.to_state, replicas, blocks);
     stage_s.in_flight = in_flight(replicas, downstream);
     cost_terms terms;
     stage_options how;
@@ -293,11 +325,12 @@ bool stage_cost::complete(candidate& c) const {
 double stage_cost::excess_bytes(const candidate& c) const {
   double worst = 0;
   int downstream = 0;
+  const auto blocks = hands_on_ ? column_blocks_of(replicas_of(c)) : 1;
   for (auto s = c.stages.size(); s-- > 0;) {
     const auto& stage_s = c.stages[s];
     const auto type = cluster_.type_of(stage_s.devices.front());
     const auto replicas = static_cast<int>(stage_s.devices.size());
-    const auto load = loads(type).between(stage_s.from_state, stage_s.to_state);
+    const auto load = this->load(type, stage_s.from_state, stage_s.to_state, replicas, blocks);
     worst = std::max(worst, excess_bytes(load, type, in_flight(replicas, downstream)));
     downstream += replicas;
   }

@@ -68,12 +68,13 @@ struct link_cost {
 /// process are charged like bytes: caches move them.
 ///
 /// Memory of a replica: frozen weights once, weights x (versions + gradient sets + optimizer copies) + K x kept +
-/// workspace + one input and one output in transit, + K x input where the receiver holds copies (some level is not
-/// by_reference). With recomputation K x input + one kept set instead. An update lag holds so many versions and
-/// gradient sets more (in the hopeful estimate so many of one of the two). Versions are K where they follow it. K =
-/// V_s, or ceil(M / R) for schedules that hold a whole minibatch, never more than ceil(M / R) with flush. A stage
-/// recomputes only where the request allows it and it does not fit otherwise. Of a wholly frozen stage nothing
-/// is counted K times.
+/// workspace + one input and one output in transit, + its share of what minibatches hand on (a column's bytes x the
+/// minibatch x blocks / R, the blocks being the least common multiple of all replica counts), + K x input where the
+/// receiver holds copies (some level is not by_reference). With recomputation K x input + one kept set instead. An
+/// update lag holds so many versions and gradient sets more (in the hopeful estimate so many of one of the two).
+/// Versions are K where they follow it. K = V_s, or ceil(M / R) for schedules that hold a whole minibatch, never more
+/// than ceil(M / R) with flush. A stage recomputes only where the request allows it and it does not fit otherwise. Of
+/// a wholly frozen stage nothing is counted K times.
 ///
 /// All this is the cautious estimate; the hopeful one (`estimate`) charges a full-duplex link one direction, a flush no
 /// all-reduce, and memory neither workspace nor transit. What is best lies between, and a simulation tells.
@@ -88,12 +89,19 @@ public:
   const search_request& request() const { return request_; }
   /// Of a device type.
   const load_table& loads(int type) const { return loads_[static_cast<std::size_t>(type)]; }
+  /// Of a stage on so many replicas of a type, with what one of them holds from minibatch to minibatch. `column_blocks`
+  /// 0: the request's.
+  stage_load load(int type, int from, int to, int replicas, std::int64_t column_blocks = 0) const;
+  /// Whether minibatches hand something on: then what a stage's replica holds depends on how many there are.
+  bool hands_on() const { return hands_on_; }
   double memory_limit(int type) const; ///< of a device; 0: none
 
   /// K_s of a stage with `downstream` devices in later stages.
   std::int64_t in_flight(int replicas, int downstream) const;
   /// False where the runtime would refuse: 2bw needs M >= (K_s - 1) R_s.
   bool admits(int replicas, std::int64_t in_flight) const;
+  /// False where the columns of a minibatch, in the request's blocks, would not keep to one replica each.
+  bool keeps_columns(int replicas) const;
   double memory_bytes(const stage_load& load, std::int64_t in_flight, const stage_options& how) const;
   /// The largest K that fits on a device of the type, 0 if none; very large where memory is not limited.
   std::int64_t most_in_flight(const stage_load& load, int type, const stage_options& how) const;
@@ -109,8 +117,8 @@ public:
   cost_terms stage(const stage_load& load, int replicas, const stage_options& how, const ring_cost& ring) const;
   cost_terms link(const link_cost& link, double bytes) const;
 
-  /// A stage on replicas of a type: its options decided (the fastest that fit; of equals the first of options()), terms
-  /// filled in; false where none fits.
+  /// A stage on replicas of a type, whose load() it is: its options decided (the fastest that fit; of equals the first
+  /// of options()), terms filled in; false where none fits.
   bool decide(const stage_load& load, int type, int replicas, std::int64_t in_flight, const ring_cost& ring,
               stage_options& how, cost_terms& terms) const;
 
@@ -139,6 +147,7 @@ private:
   std::vector<int> level_sizes_;   // devices in one component
   std::vector<cluster> one_level_; // each with all other levels free of cost
   bool holds_copies_ = false;
+  bool hands_on_ = false;
   std::vector<stage_options> options_;
 };
 

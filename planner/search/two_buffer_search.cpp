@@ -84,7 +84,7 @@ private:
         const auto rest = best_[index(k - 1, to)];
         auto& best = best_[index(k, from)];
         if (rest >= best) continue;
-        const auto load = model_.loads(0).between(chain_[at(from)], chain_[at(to)]);
+        const auto load = model_.load(0, chain_[at(from)], chain_[at(to)], width_);
         // Only more of it from here on.
         if (compute_seconds(load, recompute_, 1) >= best) break;
         if (k_s > model_.most_in_flight(load, 0, {.recompute = recompute_})) continue;
