@@ -38,10 +38,10 @@ std::vector<int> replica_list(const schedule_texts& texts) {
 std::vector<std::int64_t> read_update_lag(const schedule_texts& texts, const actors::pipeline_request& request) {
   if (texts.update_lag.empty()) return {};
   try {
-    return planner::resolve_update_lag(planner::find_preset(request.schedule),
-                                       {.name = request.schedule,
-                                        .replicas = request.replicas,
-                                        .update_lag = planner::parse_update_lag(texts.update_lag)});
+    auto lags = planner::parse_update_lag(texts.update_lag);
+    planner::resolve_update_lag(planner::find_preset(request.schedule),
+                                {.name = request.schedule, .replicas = request.replicas, .update_lag = lags});
+    return lags; // one for all stays so: which stages have updates is not known yet
   } catch (const std::invalid_argument& fault) {
     throw usage_error(std::string("--update-lag: ") + fault.what());
   }

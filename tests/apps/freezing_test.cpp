@@ -73,6 +73,13 @@ TEST_F(FrozenUntil, ActorsLeaveTheOraclesBitsAndTheSummarySaysWhatWasTrained) {
   }
 }
 
+TEST_F(FrozenUntil, AnUpdateLagForAllIsOfThoseThatHaveUpdates) {
+  const auto result = run({"--replicas", "1,2", "--cuts", "conv2", "--frozen-until", "conv2", "--update-lag", "1",
+                           "--steps", "4", "--metrics", "run.jsonl"});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(summary_in("run.jsonl").at("update_lag"), json::parse("[0, 1]"));
+}
+
 TEST_F(FrozenUntil, AChangeOfPlanFreezesAndTheLogSaysWhatThatMeans) {
   ASSERT_EQ(run({"--stages", "2", "--frozen-until", "fc1", "--dry-run", "--save-plan", "frozen.json"}).exit_code, 0);
   ASSERT_EQ(run({"--stages", "2", "--dry-run", "--save-plan", "thawed.json"}).exit_code, 0);
