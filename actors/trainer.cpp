@@ -59,7 +59,7 @@ private:
   std::shared_ptr<const named_tensors> carried_anew();
   void say_that_drains_move(bool moved);
   void name_changes(const checkpoint_position& before);
-  void say_what_is_frozen(int before);
+  void note_freeze(int before);
   void train_stretches();
   void prepare(const plan_change& change);
   void change_plan();
@@ -239,7 +239,7 @@ void training_run::take_position(const checkpoint_position& at) {
   agenda_.forget_until(done_);
 }
 
-void training_run::say_what_is_frozen(int before) {
+void training_run::note_freeze(int before) {
   const auto& net = *inputs_.net;
   const int now = plan_.plan->frozen_until;
   has_frozen_ = has_frozen_ || now > 0;
@@ -337,7 +337,7 @@ void training_run::change_plan() {
   steps_.set_tellers(metrics_tellers(now_->built()));
   agenda_.answer("");
   observer_.on_note("the plan changed" + after + ": " + describe_stages(*plan_.plan) + ", " + plan_.plan->schedule);
-  say_what_is_frozen(frozen_before);
+  note_freeze(frozen_before);
 }
 
 void training_run::after_drain(std::int64_t planned_end) {
@@ -434,7 +434,7 @@ void training_run::summarise(const results& all) {
 run_summary training_run::run() {
   const auto begin = std::chrono::steady_clock::now();
   const auto& o = plan_.options;
-  say_what_is_frozen(load());
+  note_freeze(load());
   if (!o.trace.empty()) {
     auto header = header_of(plan_, inputs_.net->name());
     header.first_minibatch = done_;

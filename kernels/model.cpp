@@ -128,8 +128,17 @@ void model::find_evaluated() {
   }
 }
 
-bool model::counts_anything(const microbatch_info& of) const {
-  return std::any_of(losses_.begin(), losses_.end(), [&](const model_loss& l) { return of.counts[l.count] > 0; });
+const parameter_tie* model::tie_across(int layer) const {
+  const auto lies_across = [layer](const parameter_tie& tie) {
+    return tie.uses.front().layer < layer && tie.uses.back().layer >= layer;
+  };
+  const auto found = std::find_if(ties_.begin(), ties_.end(), lies_across);
+  return found == ties_.end() ? nullptr : &*found;
+}
+
+bool model::counts_anything(const microbatch_info& of, int first_layer) const {
+  return std::any_of(losses_.begin(), losses_.end(),
+                     [&](const model_loss& l) { return l.after >= first_layer && of.counts[l.count] > 0; });
 }
 
 model::sample_need model::least_training_samples(int first_layer) const {

@@ -92,11 +92,15 @@ public:
   /// Of all losses: "loss", "correct", ...; behind the loss's name where there are several ("aux.loss").
   const std::vector<std::string>& sums() const { return sums_; }
   const std::vector<parameter_tie>& ties() const { return ties_; }
+  /// The first tie with uses before that layer and from it on; null: none.
+  const parameter_tie* tie_across(int layer) const;
   /// Further names that a file has for a parameter: those of a tied one's uses, and what else was said; by these names.
   const std::map<std::string, std::string>& aliases() const { return aliases_; }
   /// Layers that no cut should part.
   const std::vector<std::vector<std::string>>& kept_together() const { return kept_together_; }
-  /// First layers of what freezes as a whole, ascending; empty: each layer by itself.
+  /// First layers of what freezes as a whole, ascending, perhaps repeated; the last of them, the head, never freezes,
+  /// and what is before the first goes with it. Empty: each layer that has parameters, with those behind it that have
+  /// none.
   const std::vector<int>& freeze_units() const { return freeze_units_; }
 
   /// The first input.
@@ -135,8 +139,9 @@ public:
   /// Whether an evaluation needs that value in layer `cut` or a later one, their losses or the results.
   bool is_evaluated(value_id id, int cut) const;
 
-  /// Whether any loss has something to count in such a minibatch. Where none has, nothing flows back.
-  bool counts_anything(const microbatch_info& of) const;
+  /// Whether any loss behind that layer or a later one has something to count in such a minibatch. Where none has,
+  /// nothing flows back.
+  bool counts_anything(const microbatch_info& of, int first_layer = 0) const;
 
   /// The layer, that one or a later one, that asks for the most samples in a training micro-batch, the first of
   /// several; 1 and "" where none does.

@@ -119,12 +119,6 @@ bool segment::leaves_out(const model_loss& loss, phase mode) const {
   return mode == phase::evaluation ? !model_->is_evaluated(loss) : loss.after < frozen_until_;
 }
 
-bool segment::counts_anything(const microbatch_info& of) const {
-  const auto& losses = model_->losses();
-  return std::any_of(losses.begin(), losses.end(),
-                     [&](const model_loss& l) { return !leaves_out(l, phase::training) && of.counts[l.count] > 0; });
-}
-
 void segment::add_names(int layer) {
   layer_call s;
   s.op = model_->layers()[static_cast<std::size_t>(layer)].op;

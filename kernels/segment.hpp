@@ -115,7 +115,7 @@ public:
   bool is_needed(value_id id, int cut, phase mode) const;
   /// Whether any loss that is trained by has something to count in such a minibatch. Where none has, nothing flows
   /// back.
-  bool counts_anything(const microbatch_info& of) const;
+  bool counts_anything(const microbatch_info& of) const { return model_->counts_anything(of, frozen_until_); }
   /// True when some layer that is not frozen made it or something it was made of, and has parameters.
   bool wants_gradient(value_id id) const { return wants_gradient_.at(static_cast<std::size_t>(id)); }
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <set>
 
 namespace penstock::actors {
 
@@ -34,11 +33,7 @@ struct saved_contents {
   named_tensors tensors;                                 // of all stages: "weights/…", "optimizer/…", "state/R/…"
   std::map<std::string, std::int64_t> steps;             // optimizer steps by parameter
   std::map<std::string, const stage_snapshot*> stage_of; // by layer name
-  std::set<std::string> frozen;                          // layers
-
-  bool is_frozen(const model& net, int layer) const {
-    return frozen.contains(net.layers()[static_cast<std::size_t>(layer)].name);
-  }
+  int frozen_until = 0;                                  // layers of the model
 };
 
 saved_contents contents_of(const std::vector<stage_snapshot>& stages, const model& net) {
@@ -48,11 +43,10 @@ saved_contents contents_of(const std::vector<stage_snapshot>& stages, const mode
     run.steps.insert(s.optimizer_steps.begin(), s.optimizer_steps.end());
     const auto& layers = net.layers();
     auto it = std::find_if(layers.begin(), layers.end(), [&](const model_layer& l) { return l.name == s.first_layer; });
-    for (std::int64_t i = 0; i < s.layers && it != layers.end(); ++i, ++it) {
+    for (auto left = s.layers; left > 0 && it != layers.end(); --left, ++it)
       run.stage_of[it->name] = &s;
-      if (i < s.frozen_layers) run.frozen.insert(it->name);
-    }
   }
+  run.frozen_until = frozen_until_of(stages, net);
   return run;
 }
 
@@ -157,7 +151,7 @@ void load_optimizer_state(pipeline& p, stage_unit& s, const saved_contents& run,
     for (auto i = s.layers->frozen_parameters(); i < s.owned.optimizer_states.size(); ++i) {
       const auto& parameter = s.layers->parameters()[i].name;
       auto& state = s.owned.optimizer_states[i];
-      if (run.is_frozen(*p.net, s.layers->parameters()[i].layer)) continue; // it begins anew
+      if (s.layers->parameters()[i].layer < run.frozen_until) continue; // it begins anew
       const auto step = run.steps.find(parameter);
       if (step == run.steps.end()) torn(dir, "the step count of '" + parameter + "' is missing");
       state.step = step->second;

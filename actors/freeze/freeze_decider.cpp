@@ -113,10 +113,10 @@ void freeze_decider::begin_interval(const freeze_decision& after) {
   history_.interval = after.thaws ? 0 : seen.interval;
   if (after.depth > seen.depth) history_.rate_at_freeze = seen.learning_rate;
   if (after.thaws) history_.rate_at_freeze = not_seen;
-  if (!std::isnan(seen.validation_loss))
-    history_.best_validation = after.thaws || std::isnan(history_.best_validation)
-                                   ? seen.validation_loss
-                                   : std::min(history_.best_validation, seen.validation_loss);
+  if (after.thaws || std::isnan(history_.best_validation))
+    history_.best_validation = seen.validation_loss; // not_seen where the interval had no evaluation
+  else if (!std::isnan(seen.validation_loss))
+    history_.best_validation = std::min(history_.best_validation, seen.validation_loss);
   history_.depth = after.depth;
   history_.norms_before.clear();
   for (const auto& unit : seen.units)

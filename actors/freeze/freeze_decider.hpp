@@ -23,7 +23,7 @@ struct freeze_decision {
   bool changes() const { return depth != seen.depth; }
 };
 
-/// What a run knows between decisions, and a checkpoint keeps.
+/// What is known between decisions: a decider that is given it goes on.
 struct freeze_history {
   std::int64_t decisions = 0;
   std::int64_t interval = 0; ///< freeze_statistics::interval of the last one; 0 after a thaw
@@ -74,7 +74,7 @@ private:
   freeze_history history_;
 };
 
-/// "3 of 12 units are frozen, up to LAYER: ...", for the log.
+/// "1 of 3 units frozen, all before LAYER after step 2 (POLICY asked for 1)", for the log.
 std::string text_of(const freeze_decision& decision);
 
 } // namespace penstock::actors

@@ -1,4 +1,4 @@
-// A run's freeze decisions as lines of JSON: written as they are made, read to repeat them under another plan.
+// Freeze decisions as lines of JSON, to be written as they are made and read to repeat them under another plan.
 #pragma once
 
 #include "actors/freeze/freeze_decider.hpp"

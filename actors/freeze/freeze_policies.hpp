@@ -1,4 +1,4 @@
-// The policies there are, and how they are written on the command line.
+// The policies there are, and how they are written as text.
 #pragma once
 
 #include "actors/freeze/freeze_policy.hpp"

@@ -49,7 +49,7 @@ struct freeze_statistics {
 class freeze_policy {
 public:
   virtual ~freeze_policy() = default;
-  /// As `--freeze` takes it: "schedule:alpha=0.25".
+  /// As parse_freeze_policy takes it: "schedule:alpha=0.25".
   virtual std::string text() const = 0;
   /// Units that are to be frozen from now on, 0 to seen.units.size(). Fewer than seen.depth freezes no more: only
   /// guards thaw.
@@ -59,7 +59,7 @@ public:
 };
 using freeze_policy_ptr = std::shared_ptr<const freeze_policy>;
 
-/// Makes a policy from what stands behind its name ("limit=3" of `--freeze NAME:limit=3`; may be empty). Throws
+/// Makes a policy from what stands behind its name ("limit=3" of "NAME:limit=3"; may be empty). Throws
 /// usage_error for what it cannot take.
 using freeze_policy_factory = std::function<freeze_policy_ptr(std::string_view options)>;
 

@@ -1,8 +1,6 @@
 // Units from a model's marks, or from its layers.
 #include "actors/freeze/freeze_units.hpp"
 
-#include <algorithm>
-
 namespace penstock::actors {
 
 namespace {
@@ -13,17 +11,6 @@ std::vector<int> marks_of(const model& net) {
   for (int l = 0; l < static_cast<int>(net.layers().size()); ++l)
     if (!net.parameters(l).empty()) marks.push_back(l);
   return marks;
-}
-
-// The tie that has uses on both sides of that layer's beginning.
-const parameter_tie* parted_at(const model& net, int layer) {
-  const auto parts = [layer](const parameter_tie& tie) {
-    const auto [first, last] = std::minmax_element(tie.uses.begin(), tie.uses.end(),
-                                                   [](const auto& a, const auto& b) { return a.layer < b.layer; });
-    return first->layer < layer && last->layer >= layer;
-  };
-  const auto found = std::find_if(net.ties().begin(), net.ties().end(), parts);
-  return found == net.ties().end() ? nullptr : &*found;
 }
 
 } // namespace
@@ -53,13 +40,13 @@ int freeze_units::depth_within(int layers) const {
 }
 
 int freeze_units::deepest(int depth) const {
-  while (depth > 0 && parted_at(*net_, layers_at(depth)) != nullptr)
+  while (depth > 0 && net_->tie_across(layers_at(depth)) != nullptr)
     --depth;
   return depth;
 }
 
 std::string freeze_units::held_by(int depth) const {
-  const auto* tie = depth > 0 ? parted_at(*net_, layers_at(depth)) : nullptr;
+  const auto* tie = depth > 0 ? net_->tie_across(layers_at(depth)) : nullptr;
   return tie == nullptr ? "" : tie->name;
 }
 

@@ -1,4 +1,4 @@
-// Squares of gradients over an interval, as stages sum them for freeze policies.
+// Squares of gradients over an interval, as a freeze_decider takes them.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ update_order order_update(const run_options& options, const stretch& run, int st
   if (s.updates.per_minibatch_group) {
     if (minibatches < 1) return order; // nothing of them counts: there is no gradient
     order.gradient_scale = 1.0F / static_cast<float>(minibatches);
-    const int first_replicas = options.rate_replicas > 0 ? options.rate_replicas : s.stages.front().replicas;
+    const int first_replicas = options.rate_replicas > 0 ? options.rate_replicas : s.first_active().replicas;
     if (s.updates.scale_learning_rate && options.replica_lr_scaling)
       order.learning_rate *= static_cast<float>(minibatches) / static_cast<float>(first_replicas);
   }

@@ -46,17 +46,10 @@ freeze_depth deepest_freeze(const model& net, int wanted) {
     found.layer = last;
     found.reason = "nothing would be left to train behind " + name_of(net, last) + ", the last layer with parameters";
   }
-  // One tie may push the depth into another.
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (const auto& tie : net.ties()) {
-      const int first = tie.uses.front().layer;
-      const int last = tie.uses.back().layer;
-      if (first >= found.layer || last < found.layer) continue;
-      found.layer = first;
-      found.reason = tie.name + " of " + name_of(net, first) + " is trained by " + name_of(net, last) + ", too";
-      moved = true;
-    }
+  while (const auto* tie = net.tie_across(found.layer)) { // one may push the depth into another
+    found.layer = tie->uses.front().layer;
+    found.reason = tie->name + " of " + name_of(net, found.layer) + " is trained by " +
+                   name_of(net, tie->uses.back().layer) + ", too";
   }
   return found;
 }

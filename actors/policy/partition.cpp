@@ -91,20 +91,24 @@ int parted_layers(const std::vector<int>& producers, int first) {
 // Layers that a stage should not start with: they stay with what is before them (model::kept_together).
 std::vector<bool> kept_with_before(const model& m) {
   std::vector<bool> kept(m.layers().size(), false);
-  for (const auto& group : m.kept_together()) {
-    int first = static_cast<int>(kept.size()), last = -1;
-    for (int l = 0; l < static_cast<int>(kept.size()); ++l) {
-      if (std::find(group.begin(), group.end(), m.layers()[static_cast<std::size_t>(l)].name) == group.end()) continue;
-      first = std::min(first, l);
-      last = l;
-    }
-    for (int l = first + 1; l <= last; ++l)
-      kept[static_cast<std::size_t>(l)] = true;
-  }
+  for (const auto& group : kept_groups(m))
+    std::fill(kept.begin() + group.front() + 1, kept.begin() + group.back() + 1, true);
   return kept;
 }
 
 } // namespace
+
+std::vector<std::vector<int>> kept_groups(const model& m) {
+  std::vector<std::vector<int>> groups;
+  for (const auto& names : m.kept_together()) {
+    std::vector<int> group;
+    for (int l = 0; l < static_cast<int>(m.layers().size()); ++l)
+      if (std::find(names.begin(), names.end(), m.layers()[static_cast<std::size_t>(l)].name) != names.end())
+        group.push_back(l);
+    if (group.size() > 1) groups.push_back(std::move(group));
+  }
+  return groups;
+}
 
 std::vector<int> balanced_cuts(const model& m, const std::vector<int>& replicas, int frozen_until) {
   const int layers = static_cast<int>(m.layers().size());

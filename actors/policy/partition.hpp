@@ -5,6 +5,10 @@
 
 namespace penstock::actors {
 
+/// The layers that the model says to keep together (model::kept_together), ascending. Names that it has not (a part
+/// that an option leaves out) count for nothing.
+std::vector<std::vector<int>> kept_groups(const model& m);
+
 /// First layer of each stage (starts with 0), so that the largest stage's estimated work is least: forward flops plus
 /// a memory term per output element, per replica. Exact (dynamic programming); every stage has at least one layer.
 /// Layers that the model says to keep together are parted only where keeping them would cost more than 15% of that

@@ -199,10 +199,8 @@ std::vector<int> first_layers_of(const execution_plan& p, const model& net) {
   return cuts;
 }
 
-int rate_replicas_of(const execution_plan& p, const model& net) {
-  const auto first = first_layers_of(p, net);
-  const auto behind = std::upper_bound(first.begin(), first.end(), p.frozen_until);
-  return p.stages[static_cast<std::size_t>(behind - first.begin() - 1)].replicas;
+int rate_replicas_of(const execution_plan& p) {
+  return p.stages[static_cast<std::size_t>(planner::frozen_stages_of(p))].replicas;
 }
 
 pipeline_request as_request(const execution_plan& given, const model& net) {

@@ -62,7 +62,7 @@ int workers_on(const planner::execution_plan& settled, int rank);
 std::vector<int> first_layers_of(const planner::execution_plan& p, const model& net);
 
 /// R_0 of the rate factor, where the run begins with that plan: replicas of its first stage that is not wholly frozen.
-int rate_replicas_of(const planner::execution_plan& p, const model& net);
+int rate_replicas_of(const planner::execution_plan& p);
 
 /// The plan as a request, for whoever has to change it: with its cuts and its credits, if it names them.
 pipeline_request as_request(const planner::execution_plan& p, const model& net);

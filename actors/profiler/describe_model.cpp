@@ -1,34 +1,15 @@
 // Turns a model and the one stage that has all of it into a profile's layers and groups.
 #include "actors/profiler/describe_model.hpp"
 
+#include "actors/policy/partition.hpp"
 #include "actors/profiler/measure_machine.hpp"
 #include "kernels/device_kinds.hpp"
 #include "kernels/usable_cores.hpp"
 
-#include <algorithm>
 #include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace penstock::actors {
-
-namespace {
-
-// Names that the model has not (a part that an option leaves out) count for nothing.
-std::vector<std::vector<int>> kept_together(const model& net) {
-  std::vector<std::vector<int>> groups;
-  for (const auto& names : net.kept_together()) {
-    std::vector<int> group;
-    for (int l = 0; l < static_cast<int>(net.layers().size()); ++l)
-      if (std::find(names.begin(), names.end(), net.layers()[static_cast<std::size_t>(l)].name) != names.end())
-        group.push_back(l);
-    if (group.size() > 1) groups.push_back(std::move(group));
-  }
-  return groups;
-}
-
-} // namespace
 
 void describe_model(planner::profile& p, const pipeline& parts, const profile_options& o) {
   const auto& net = *parts.net;
@@ -58,7 +39,7 @@ void describe_model(planner::profile& p, const pipeline& parts, const profile_op
     out.fused_with_previous = stage.layers->is_absorbed(l);
     p.layers.push_back(std::move(out));
   }
-  p.kept_together = kept_together(net);
+  p.kept_together = kept_groups(net);
   p.tied.clear();
   for (const auto& tie : net.ties()) {
     std::set<int> layers;

@@ -1,6 +1,7 @@
 // Gathering what stages have learnt, and spreading it.
 #include "actors/ranks/stage_snapshot.hpp"
 
+#include "actors/policy/settle_plan.hpp"
 #include "actors/stage/carried_columns.hpp"
 #include "kernels/check.hpp"
 #include "kernels/finite.hpp"
@@ -157,12 +158,9 @@ std::vector<stage_snapshot> snapshots_here(const pipeline& p, std::map<int, stag
 
 int frozen_until_of(const std::vector<stage_snapshot>& all, const model& net) {
   int frozen_until = 0;
-  const auto& layers = net.layers();
-  for (const auto& shot : all) {
-    const auto is_first = [&](const model_layer& l) { return l.name == shot.first_layer; };
-    const auto first = std::find_if(layers.begin(), layers.end(), is_first) - layers.begin();
-    if (shot.frozen_layers > 0) frozen_until = std::max(frozen_until, static_cast<int>(first + shot.frozen_layers));
-  }
+  for (const auto& shot : all)
+    if (shot.frozen_layers > 0)
+      frozen_until = std::max(frozen_until, layer_index(shot.first_layer, net) + static_cast<int>(shot.frozen_layers));
   return frozen_until;
 }
 

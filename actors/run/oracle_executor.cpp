@@ -41,10 +41,9 @@ private:
     std::int64_t counted = 0;                   // minibatches of the open group of which something counts
   };
   bool is_frozen(int stage) const;
-  int first_active() const;
+  const planner::stage_schedule& ruling(int stage) const;
   std::int64_t forward_version(int stage, std::int64_t tau) const;
   std::int64_t versions_kept(int stage) const;
-  bool counts_anything(const microbatch_info& info) const;
   weights_ptr version(int stage, std::int64_t relative) const;
   void run_microbatch(std::int64_t tau, std::int32_t micro);
   void report_results(std::int64_t batch, std::vector<tensor> results) const;
@@ -83,14 +82,15 @@ oracle_executor::oracle_executor(run_services& services)
 // DESIGN section 7: whose last layer is before the plan's frozen_until. It has no updates, and nothing comes back to
 // it.
 bool oracle_executor::is_frozen(int stage) const {
-  return services_.built.stages[static_cast<std::size_t>(stage)].layers->last() <= services_.plan.frozen_until;
+  return services_.built.stages[static_cast<std::size_t>(stage)].layers->is_frozen();
 }
 
-int oracle_executor::first_active() const {
-  int stage = 0;
-  while (is_frozen(stage))
-    ++stage;
-  return stage;
+// Whose credit says how old a version of that stage may be.
+const planner::stage_schedule& oracle_executor::ruling(int stage) const {
+  if (run_->schedule.name == "pipedream-vertical-sync")
+    for (stage = 0; is_frozen(stage);)
+      ++stage;
+  return run_->schedule.stages[static_cast<std::size_t>(stage)];
 }
 
 // DESIGN section 2, rules 1 and 6 and the table: how many updates of this stage a forward of minibatch tau must have
@@ -100,8 +100,7 @@ std::int64_t oracle_executor::forward_version(int stage, std::int64_t tau) const
   if (is_frozen(stage)) return 0;
   if (plan.synchronous) return tau;
   if (plan.name == "2bw") return std::max<std::int64_t>(0, tau - 1);
-  const auto& s =
-      plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? first_active() : stage)];
+  const auto& s = ruling(stage);
   return std::max<std::int64_t>(0, tau / s.replicas - (s.credit - 1) - s.update_lag);
 }
 
@@ -109,8 +108,7 @@ std::int64_t oracle_executor::versions_kept(int stage) const {
   const auto& plan = run_->schedule;
   if (plan.synchronous) return 1;
   if (plan.name == "2bw") return 2;
-  const auto& s =
-      plan.stages[static_cast<std::size_t>(plan.name == "pipedream-vertical-sync" ? first_active() : stage)];
+  const auto& s = ruling(stage);
   return s.credit + s.update_lag;
 }
 
@@ -152,14 +150,6 @@ std::int64_t oracle_executor::train(stretch_ptr run) {
   return tau;
 }
 
-// Of the losses that are trained by: those behind a layer that is.
-bool oracle_executor::counts_anything(const microbatch_info& info) const {
-  const auto& losses = services_.built.net->losses();
-  return std::any_of(losses.begin(), losses.end(), [&](const model_loss& l) {
-    return l.after >= services_.plan.frozen_until && info.counts[l.count] > 0;
-  });
-}
-
 void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
   auto& parts = services_.built;
   const auto minibatch = run_->first_minibatch + tau;
@@ -168,7 +158,7 @@ void oracle_executor::run_microbatch(std::int64_t tau, std::int32_t micro) {
   std::vector<microbatch_record> records(parts.stages.size());
   std::vector<tensor> flowing;
   std::vector<loss_metrics> metrics(parts.stages.size());
-  if (micro == 0 && counts_anything(loaded.info))
+  if (micro == 0 && parts.net->counts_anything(loaded.info, services_.plan.frozen_until))
     for (auto& m : memory_)
       ++m.counted;
   for (auto& s : parts.stages) {

@@ -138,7 +138,7 @@ resolved_run resolve_run(const planner::plan_ptr& given, const run_options& opti
   check_schedule_fits(plan);
   check_ties(plan, *inputs.net);
   if (o.eval_batch == 0) o.eval_batch = o.batch;
-  o.rate_replicas = inputs.first_replicas > 0 ? inputs.first_replicas : rate_replicas_of(*plan.plan, *inputs.net);
+  o.rate_replicas = inputs.first_replicas > 0 ? inputs.first_replicas : rate_replicas_of(*plan.plan);
   check_layer_actors(o, inputs, first_layers_of(*plan.plan, *inputs.net));
   settle_columns(plan, inputs);
   require_whole_minibatch(o, inputs.train->size());

@@ -13,6 +13,6 @@ void require_whole_minibatch(const run_options& options, std::int64_t samples);
 /// micro-batch of fewer samples than a layer can be trained on: BatchNorm on one value a channel has no variance.
 /// Layers before `frozen_until` are not trained.
 void require_enough_samples(const model& net, const epoch_minibatches& minibatches, std::int64_t batch,
-                            std::int64_t steps, int microbatches, int frozen_until = 0);
+                            std::int64_t steps, int microbatches, int frozen_until);
 
 } // namespace penstock::actors

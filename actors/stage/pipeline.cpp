@@ -91,7 +91,8 @@ void initialise_stage(backend& ops, stage_unit& s, const run_options& options, c
     }
     const auto& w = s.owned.newest->tensors[i];
     optimizer_state state;
-    for (std::size_t n = 0; i >= s.layers->frozen_parameters() && n < step.state_names().size(); ++n)
+    const auto kinds = i < s.layers->frozen_parameters() ? 0 : step.state_names().size();
+    for (std::size_t n = 0; n < kinds; ++n)
       state.tensors.push_back(ops.allocate_zeroed(dtype::f32, w.dims(), memory_use::optimizer_state, w.format()));
     s.owned.optimizer_states.push_back(std::move(state));
   }

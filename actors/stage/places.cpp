@@ -29,7 +29,7 @@ stage_place stage_place_of(const pipeline& p, const stage_unit& s, int replica, 
 worker_place place_of(const pipeline& p, const planner::worker& w, const run_options& options,
                       std::int64_t source_credit, std::int64_t plan_epoch) {
   worker_place place{.plan_epoch = plan_epoch, .position = w.position, .replica = w.replica};
-  // Several sources admit in whole rounds of stage 0's replicas.
+  // Several sources admit in whole rounds of stage 0's replicas; with one source this is a looser bound.
   const auto round = static_cast<std::int64_t>(p.stages.front().replicas.size());
   source_credit = (source_credit + round - 1) / round * round;
   for (const int stage : p.stages_at(w.position)) {

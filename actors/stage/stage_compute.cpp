@@ -101,7 +101,7 @@ void expect_metrics(const pipeline& p, const stage_unit& s, const microbatch_inf
   metrics.samples = info.samples;
   metrics.counts = info.counts;
   for (std::size_t i = 0; i < found.size(); ++i) {
-    if (!found[i].sums) continue; // an evaluation leaves it out
+    if (!found[i].sums) continue; // left out: of training alone, or of frozen layers
     const auto& loss = p.net->losses()[static_cast<std::size_t>(s.layers->losses()[i])];
     std::vector<shape> read;
     for (const auto id : loss.inputs)

@@ -42,7 +42,8 @@ void lend(stage_copy& copy, const pipeline& p, const stage_unit& s, const stage_
   for (std::size_t i = 0; i < owned.newest->tensors.size(); ++i) {
     const auto& name = s.layers->parameters()[i].name;
     copy.weights[name] = owned.newest->tensors[i];
-    for (std::size_t n = 0; i >= s.layers->frozen_parameters() && n < states.size(); ++n)
+    if (i < s.layers->frozen_parameters()) continue;
+    for (std::size_t n = 0; n < states.size(); ++n)
       copy.optimizer_state[name + "." + states[n]] = owned.optimizer_states[i].tensors[n];
   }
 }

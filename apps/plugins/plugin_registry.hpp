@@ -26,8 +26,8 @@ public:
   /// usage_error for a name that is empty or taken, and for a missing function.
   void add_model(model_entry entry);
 
-  /// A policy for `--freeze NAME` or `--freeze NAME:OPTIONS`. Throws usage_error for a name that is empty, malformed or
-  /// taken, and for a missing factory.
+  /// A freeze policy, asked for as NAME or NAME:OPTIONS (actors::parse_freeze_policy). Throws usage_error for a name
+  /// that is empty, malformed or taken, and for a missing factory.
   void add_freeze_policy(std::string name, std::string summary, actors::freeze_policy_factory make);
 
   const std::vector<plugin_layer>& layers() const { return layers_; }

@@ -130,7 +130,7 @@ void settle_changes(const app_options& options, app_job* job, const change_settl
   if (options.plan.changes.empty()) return;
   const auto done = resumed_step(run.options, job);
   planner::plan_ptr now = run.plan;
-  run.inputs.first_replicas = actors::rate_replicas_of(*run.plan, *run.inputs.net);
+  run.inputs.first_replicas = actors::rate_replicas_of(*run.plan);
   for (const auto& change : options.plan.changes) {
     const auto name = std::string(option) + ": " + text_of(change);
     if (change.step >= settler.total_steps())

@@ -233,14 +233,22 @@ void settle_pipeline(const app_options& o, const std::string& description, app_j
   run.plan = std::make_shared<const planner::plan>(std::move(p));
 }
 
+// A plan's file may freeze as deep as the model can be frozen.
+int deepest_that_is_asked(const app_options& o, const model& net) {
+  if (!o.frozen_until.empty()) return frozen_index(o.frozen_until, net);
+  if (o.plan.source.empty() || o.plan.source == "auto") return 0;
+  return actors::deepest_freeze(net, static_cast<int>(net.layers().size())).layer;
+}
+
 // Refuses what no plan can mend, before one is looked for.
-actors::minibatches_ptr minibatches_of(const actors::run_options& run, const actors::dataset& data, const model& net) {
+actors::minibatches_ptr minibatches_of(const actors::run_options& run, const actors::dataset& data, const model& net,
+                                       int frozen_until) {
   actors::require_whole_minibatch(run, data.size());
   auto minibatches = data.minibatches(actors::training_batches(run));
   const auto steps = run.steps > 0 ? run.steps : minibatches->per_epoch() * run.epochs;
   if (!run.eval_only)
     actors::require_enough_samples(net, actors::epoch_minibatches(data.size(), run.batch, run.last), run.batch, steps,
-                                   1);
+                                   1, frozen_until);
   return minibatches;
 }
 
@@ -272,7 +280,7 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
                       .warn = [model = o.model](const std::string& line) { complain(model, line); }});
   });
   if (const auto note = quota_note(); !note.empty()) run.notes.push_back(note);
-  auto minibatches = minibatches_of(o.run, *run.data.train, *net);
+  auto minibatches = minibatches_of(o.run, *run.data.train, *net, deepest_that_is_asked(o, *net));
   auto wishes = o;
   const bool reaches_tail = o.run.steps == 0 || o.run.steps >= minibatches->per_epoch();
   const auto least = minibatches->least_samples();
@@ -283,7 +291,7 @@ prepared_run prepare(const app_options& o, const plugin_registry& plugins, app_j
   if (net->carries()) { // how long an epoch is depends on the replicas
     run.inputs.column_blocks = actors::column_blocks_of(*run.plan, o.run, job != nullptr ? &job->ranks() : nullptr);
     run.options.column_blocks = run.inputs.column_blocks;
-    minibatches = minibatches_of(run.options, *run.data.train, *net);
+    minibatches = minibatches_of(run.options, *run.data.train, *net, run.plan->frozen_until);
   }
   run.inputs.model_options = std::move(description);
   if (job != nullptr) run.inputs.ranks = &job->ranks();

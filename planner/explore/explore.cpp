@@ -40,9 +40,18 @@ std::vector<int> fewer_devices(int all) {
   return counts;
 }
 
-/// Unless cuts are given, once more without any that part what the model keeps together.
+const trial* fastest_of(const std::vector<trial>& trials) {
+  const trial* fastest = nullptr;
+  for (const auto& t : trials)
+    if (t.runs() && (!fastest || t.step_seconds() < fastest->step_seconds())) fastest = &t;
+  return fastest;
+}
+
+/// Unless cuts are given, or the fastest parts nothing, once more without any that part what the model keeps together.
 std::vector<trial> try_all(const explorer& e, const profile& p, const cluster& c, const plan_request& request) {
   auto trials = e.run();
+  const auto* fastest = fastest_of(trials);
+  if (fastest && fastest->keeps_hints()) return trials;
   if (!p.kept_together.empty() && request.first_layers.empty())
     for (auto& t : explorer(p, c, request, model_hints::kept).run())
       trials.push_back(std::move(t));

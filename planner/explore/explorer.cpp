@@ -50,14 +50,21 @@ pins pins_with(const profile& p, const cluster& c, const plan_request& request, 
 /// an active one.
 profile with_frozen_first(profile p) {
   const auto frozen = frozen_prefix(p);
-  for (auto l = static_cast<std::size_t>(frozen); l < p.layers.size(); ++l)
+  std::vector<bool> is_last(static_cast<std::size_t>(frozen), true); // no frozen layer reads it
+  for (int l = 0; l < frozen; ++l)
+    for (const auto input : p.layers[static_cast<std::size_t>(l)].inputs)
+      if (input >= 0) is_last[static_cast<std::size_t>(input)] = false;
+  for (auto l = static_cast<std::size_t>(frozen); l < p.layers.size(); ++l) {
+    auto& inputs = p.layers[l].inputs;
+    if (std::any_of(inputs.begin(), inputs.end(), [&](int input) { return input >= frozen; })) continue;
     for (int before = 0; before < frozen; ++before)
-      if (auto& inputs = p.layers[l].inputs; std::find(inputs.begin(), inputs.end(), before) == inputs.end())
+      if (is_last[static_cast<std::size_t>(before)] && std::find(inputs.begin(), inputs.end(), before) == inputs.end())
         inputs.push_back(before);
+  }
   return p;
 }
 
-/// The frozen layers and the first active one; none where none is frozen.
+/// The frozen layers and the first active one; where none is frozen, that alone.
 std::vector<int> frozen_and_next(const profile& p) {
   const auto frozen = frozen_prefix(p);
   std::vector<int> layers(frozen > 0 ? static_cast<std::size_t>(frozen) + 1 : 1);

@@ -1,6 +1,7 @@
 // Builds the machine that plays a plan.
 #include "planner/explore/predict.hpp"
 #include "planner/explore/stage_sums.hpp"
+#include "planner/search/column_blocks.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -146,10 +147,7 @@ double carried_bytes(const plan& p, std::size_t stage, const std::vector<int>& l
   double per_column = 0;
   for (const auto i : layers)
     per_column += of.layers[static_cast<std::size_t>(i)].carried_bytes;
-  double blocks = 1;
-  if (per_column > 0)
-    for (std::int64_t round = 1; const auto& s : p.stages)
-      blocks = static_cast<double>(round = std::lcm(round, std::int64_t{s.replicas}));
+  const auto blocks = static_cast<double>(column_blocks_of(replicas_of(p)));
   return per_column * static_cast<double>(p.batch) * blocks / p.stages[stage].replicas;
 }
 

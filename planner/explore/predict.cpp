@@ -123,15 +123,18 @@ double send_seconds(const machine_stage& from, const machine_stage& to, const cl
   return slowest;
 }
 
-/// Seconds a minibatch's messages between two stages take of the busiest link they share, were it theirs alone.
-double link_seconds(const machine_stage& from, const machine_stage& to, const plan& p, const cluster& c) {
+/// Seconds a minibatch's messages between a stage and the next take of the busiest link they share, were it theirs
+/// alone. Nothing comes back to a frozen stage.
+double link_seconds(const machine& m, std::size_t stage, const plan& p, const cluster& c) {
+  const auto &from = m.stages[stage], &to = m.stages[stage + 1];
+  const bool goes_both_ways = static_cast<int>(stage) >= frozen_stages_of(p);
   const auto bytes = mean_over_minibatch(from.output_bytes, p) * p.microbatches;
   double slowest = 0;
   for (const auto& [a, b] : pairs_of(from, to)) {
     const auto at = c.level_between(a, b);
     if (at < 0) continue;
     const auto& level = c.levels[static_cast<std::size_t>(at)];
-    const auto directions = level.half_duplex ? 2.0 : 1.0;
+    const auto directions = level.half_duplex && goes_both_ways ? 2.0 : 1.0;
     const auto flows = level.shared ? 1.0 : static_cast<double>(std::min(replicas_of(from), replicas_of(to)));
     slowest = std::max(slowest, directions * bytes / level.bandwidth_bytes_per_s / flows);
   }
@@ -164,8 +167,7 @@ std::string binding_of(const plan& p, const machine& m, const outcome& result, c
              std::string("compute of ") + (p.chunks > 1 ? "worker " : "stage ") + std::to_string(s));
   }
   for (std::size_t s = 0; s + 1 < p.stages.size(); ++s)
-    consider(link_seconds(m.stages[s], m.stages[s + 1], p, c),
-             "link " + std::to_string(s) + "-" + std::to_string(s + 1));
+    consider(link_seconds(m, s, p, c), "link " + std::to_string(s) + "-" + std::to_string(s + 1));
   const bool by_group = updates_by_group(p);
   for (std::size_t s = 0; s < p.stages.size(); ++s)
     consider(result.all_reduce_seconds[s] / (by_group ? p.stages[s].replicas : 1),

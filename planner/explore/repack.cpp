@@ -1,7 +1,7 @@
 // The plan as it is against the best that the same search finds on the frozen table.
 #include "planner/explore/repack.hpp"
 
-#include "planner/explore/stage_sums.hpp"
+#include "planner/explore/trial.hpp"
 #include "planner/presets.hpp"
 
 #include <algorithm>
@@ -28,14 +28,20 @@ void check(const plan& current, const freeze_point& at) {
 
 /// "", where they are none of these; every one of them is what the schedule's own default or a mode gives.
 std::string credit_mode(const plan& current) {
+  auto asked = request_of(current, 1);
+  const auto own = resolve_schedule(asked);
+  const auto is_like = [&](const schedule& other) {
+    return std::equal(own.stages.begin() + own.frozen_stages, own.stages.end(),
+                      other.stages.begin() + own.frozen_stages,
+                      [](const auto& a, const auto& b) { return a.credit == b.credit; });
+  };
   for (const auto* mode : {"tight", "double", "full"}) {
-    auto asked = request_of(current, 1);
-    const auto own = resolve_schedule(asked);
     asked.in_flight = parse_in_flight(mode);
-    const auto by_mode = resolve_schedule(asked);
-    if (std::equal(own.stages.begin() + own.frozen_stages, own.stages.end(), by_mode.stages.begin() + own.frozen_stages,
-                   [](const auto& a, const auto& b) { return a.credit == b.credit; }))
-      return mode;
+    try {
+      if (is_like(resolve_schedule(asked))) return mode;
+    } catch (const std::invalid_argument&) {
+      continue; // 2bw's M is too small for it, so it is another
+    }
   }
   return "";
 }
@@ -46,7 +52,7 @@ plan_request request_for(const plan& current, const freeze_point& at, const prof
   request.schedules = {current.schedule};
   request.microbatches = {schedule_of(current).microbatches};
   if (at.frozen_until > 0) request.frozen_until = p.layers[static_cast<std::size_t>(at.frozen_until)].name;
-  request.ahead = current.ahead;
+  if (!runs_ahead_by_default(current)) request.ahead = current.ahead;
   request.optimizer_copies = current.optimizer_copies;
   const auto& preset = find_preset(current.schedule);
   if (preset.order == action_order::chunks_in_turn)
@@ -88,16 +94,30 @@ std::optional<plan> best_other(const profile& p, const cluster& c, const plan& c
   return fastest_with(replicas.front(), p, c, request);
 }
 
-/// Its prediction alone comes from the cluster's devices.
-plan predicted_as_is(const plan& as_is, const profile& p, const cluster& c) {
-  auto placed = as_is;
-  for (auto& stage : placed.stages) {
-    stage.devices.clear();
-    stage.ranks.clear();
+bool names_devices_of(const cluster& c, const plan& p) {
+  try {
+    for (const auto& stage : p.stages)
+      for (const auto& device : stage.devices)
+        c.device_named(device);
+  } catch (const std::invalid_argument&) {
+    return false;
   }
-  const auto done = predict(placed, p, c);
+  return true;
+}
+
+/// With its prediction alone from elsewhere, where its devices are not the cluster's.
+plan predicted_as_is(const plan& as_is, const profile& p, const cluster& c) {
+  trial t{.made = as_is};
+  if (!names_devices_of(c, as_is))
+    for (auto& stage : t.made.stages) {
+      stage.devices.clear();
+      stage.ranks.clear();
+    }
+  t.made = predict(t.made, p, c);
+  weigh(t, c);
+  if (!t.runs()) throw std::invalid_argument(t.refused);
   auto result = settled(as_is);
-  result.predicted = done.predicted;
+  result.predicted = std::move(t.made.predicted);
   return result;
 }
 

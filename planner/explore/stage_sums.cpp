@@ -81,13 +81,6 @@ void add_workspace(stage_costs& load, const std::vector<int>& layers, const prof
 
 } // namespace
 
-std::vector<std::string> names_of(const profile& p) {
-  std::vector<std::string> names;
-  for (const auto& layer : p.layers)
-    names.push_back(layer.name);
-  return names;
-}
-
 std::vector<std::vector<int>> layers_of_stages(const plan& p, const profile& of) {
   const auto names = names_of(of);
   const auto cuts = cuts_of(p, names);
@@ -125,7 +118,6 @@ std::vector<stage_costs> costs_of_stages(const std::vector<std::vector<int>>& st
       loads[s].weight_bytes += of.layers[layer].weight_bytes;
       loads[s].kept_bytes += costs[layer].kept_bytes;
       loads[s].frozen_bytes += of.layers[layer].frozen_bytes;
-      loads[s].active_layers += of.layers[layer].frozen ? 0 : 1;
     }
     add_workspace(loads[s], stages[s], of, costs);
   }

@@ -10,9 +10,6 @@
 
 namespace penstock::planner {
 
-/// Of its layers.
-std::vector<std::string> names_of(const profile& p);
-
 /// Which layers make up each stage: indices into profile::layers, in the plan's order. Throws std::invalid_argument,
 /// one line: stages that are no partition of the layers (cuts_of), an order in which a layer comes before one of its
 /// inputs, a cut between layers that are computed as one.

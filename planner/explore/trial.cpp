@@ -36,7 +36,8 @@ bool only_simulated(const cluster& c, const candidate& what, const std::string& 
          });
 }
 
-/// Holds what a plan was predicted to need against its devices' memory.
+} // namespace
+
 void weigh(trial& t, const cluster& c) {
   const auto& stages = t.made.stages;
   const auto positions = positions_of(t.made);
@@ -55,8 +56,6 @@ void weigh(trial& t, const cluster& c) {
                 bytes_text(type.memory_bytes);
   }
 }
-
-} // namespace
 
 std::string bytes_text(double bytes) {
   constexpr std::array<const char*, 6> units{"B", "kB", "MB", "GB", "TB", "PB"};
@@ -92,11 +91,11 @@ plan plan_of(const exploration& e, const candidate& what, const std::string& sch
   const auto name_of = [&](int layer) { return e.model.layers[static_cast<std::size_t>(layer)].name; };
   const auto frozen_stages = static_cast<std::size_t>(frozen_stages_of(e, what));
   made.frozen_until = frozen_prefix(e.model);
-  if (made.frozen_until > 0) made.first_active = name_of(made.frozen_until); // the profile's own order has it there too
   if (frozen_stages > 0) made.ahead = e.ahead;
   if (made.frozen_until > 0 || !e.graph.keeps_profile_order(path))
     for (const auto layer : e.graph.order_of(path))
       made.layer_order.push_back(name_of(layer));
+  if (made.frozen_until > 0) made.first_active = made.layer_order[static_cast<std::size_t>(made.frozen_until)];
   for (std::size_t s = 0; s < what.stages.size(); ++s) {
     const auto& choice = what.stages[s];
     const auto layers = e.graph.layers_between(choice.from_state, choice.to_state);

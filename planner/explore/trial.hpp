@@ -61,6 +61,9 @@ plan plan_of(const exploration& e, const candidate& what, const std::string& sch
 /// Checks and simulates; memory is held against the devices' exactly.
 trial try_plan(const exploration& e, plan made, const std::string& origin);
 
+/// Holds what a plan was predicted to need against its devices' memory.
+void weigh(trial& t, const cluster& c);
+
 /// Seconds of the slowest cut's transfer of one micro-batch over `period`.
 double link_periods_of(const exploration& e, const candidate& what, int microbatches, double period);
 

@@ -152,12 +152,18 @@ void settle_frozen(execution_plan& p, const std::vector<std::string>& layers) {
   if (found > 0 && p.layer_order.empty()) p.layer_order = layers;
 }
 
+bool runs_ahead_by_default(const execution_plan& p) {
+  const auto frozen = static_cast<std::size_t>(frozen_stages_of(p));
+  return p.ahead == (frozen > 0 ? p.stages[frozen].replicas : 0) || p.ahead == 0;
+}
+
 void freeze_until(execution_plan& p, int frozen_until, const std::vector<std::string>& layers) {
   settle_frozen(p, layers);
   cuts_of(p, layers);
   if (p.layer_order.empty()) p.layer_order = layers;
   check_frozen_until(frozen_until, p.layer_order);
   const auto before = stages_before(p, p.frozen_until), after = stages_before(p, frozen_until);
+  const bool is_default = runs_ahead_by_default(p);
   for (auto s = std::min(before, after); s < std::max(before, after); ++s) {
     auto& stage = p.stages[static_cast<std::size_t>(s)];
     stage.in_flight = stage.update_lag = 0;
@@ -165,7 +171,7 @@ void freeze_until(execution_plan& p, int frozen_until, const std::vector<std::st
   }
   p.frozen_until = frozen_until;
   p.first_active = frozen_until > 0 ? p.layer_order[static_cast<std::size_t>(frozen_until)] : "";
-  if (after == 0) p.ahead = 0;
+  if (after == 0 || (before != after && is_default)) p.ahead = 0; // as many as the new first active stage has replicas
   if (frozen_until == 0 && p.layer_order == layers) p.layer_order.clear();
 }
 

@@ -68,6 +68,8 @@ void settle_frozen(execution_plan& p, const std::vector<std::string>& layers);
 bool knows_frozen_stages(const execution_plan& p);
 /// How many are, at the front. Throws std::invalid_argument where it is not known.
 int frozen_stages_of(const execution_plan& p);
+/// Whether `ahead` is what it is where nothing was said of it: the replicas of the first active stage.
+bool runs_ahead_by_default(const execution_plan& p);
 
 /// Replicas of each stage.
 std::vector<int> replicas_of(const execution_plan& p);

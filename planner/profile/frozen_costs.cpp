@@ -121,9 +121,7 @@ bool is_frozen_so(const profile& p, const std::vector<bool>& frozen) {
 }
 
 int layers_before(const profile& p, const std::string& layer) {
-  std::vector<std::string> names;
-  for (const auto& l : p.layers)
-    names.push_back(l.name);
+  const auto names = names_of(p);
   const auto found = std::find(names.begin(), names.end(), layer);
   if (found == names.end())
     refuse("frozen-until is '" + layer + "', which is no layer of '" + p.model + "'" + suggestion(layer, names));

@@ -234,6 +234,13 @@ std::vector<double> update_seconds_at(const profile& p, int threads) {
   return medians;
 }
 
+std::vector<std::string> names_of(const profile& p) {
+  std::vector<std::string> names;
+  for (const auto& layer : p.layers)
+    names.push_back(layer.name);
+  return names;
+}
+
 profile scaled(profile p, double factor) {
   p.input_bytes_per_sample = static_cast<std::int64_t>(static_cast<double>(p.input_bytes_per_sample) * factor);
   for (auto& l : p.layers)

@@ -97,6 +97,9 @@ profile profile_from_graph(std::string_view text, const std::string& source, std
 /// Reads either kind by its first character that is not space.
 profile read_profile(std::string_view text, const std::string& source);
 
+/// Of its layers.
+std::vector<std::string> names_of(const profile& p);
+
 /// Times and bytes of every layer times `factor`, weights and updates as they are: of a profile that was made with
 /// sequences of another length.
 profile scaled(profile p, double factor);

@@ -55,6 +55,24 @@ TEST_F(FrozenUntil, ADryRunSaysHowManyParametersAre) {
   EXPECT_THAT(run({"--stages", "2", "--dry-run"}).output, Not(HasSubstr("frozen")));
 }
 
+TEST_F(FrozenUntil, NormsOfFrozenLayersAskForNoSamples) {
+  // BatchNorm cannot be trained on one value a channel.
+  const std::vector<std::string> single{
+      "--synthetic-samples", "4", "--batch",      "1", "--image-size", "32", "--width", "0.125", "--steps", "2",
+      "--threads",           "1", "--eval-every", "-1"};
+  auto frozen = single;
+  frozen.insert(frozen.end(), {"--frozen-until", "fc", "--save-plan", "frozen.json"});
+  auto planned = single;
+  planned.erase(planned.end() - 4, planned.end() - 2); // a plan has its own threads
+  planned.insert(planned.end(), {"--plan", "frozen.json"});
+  const auto exit_code_of = [&](const std::vector<std::string>& arguments) {
+    return run_process(program("resnet18", arguments), patience, {.folder = folder_.path()}).exit_code;
+  };
+  EXPECT_EQ(exit_code_of(single), 2);
+  EXPECT_EQ(exit_code_of(frozen), 0);
+  EXPECT_EQ(exit_code_of(planned), 0);
+}
+
 TEST_F(FrozenUntil, ActorsLeaveTheOraclesBitsAndTheSummarySaysWhatWasTrained) {
   for (const auto* cut : {"conv2", "fc1"}) { // the first stage is wholly frozen, or in part
     const std::vector<std::string> freeze{"--stages", "2", "--cuts", cut, "--frozen-until", "conv2", "--steps", "6"};

@@ -92,12 +92,15 @@ TEST(FreezeDecider, AThawBeginsTheCurveAnewAndMeasuresByTheLossThen) {
 TEST(FreezeDecider, TheRateAtTheFreezeIsThatOfTheLastOneThatFroze) {
   const auto net = chain();
   freeze_decider decider(net, schedule_policy(0.5), parse_freeze_guards("thaw-rate"));
+  decider.add_evaluation(1.0);
   EXPECT_EQ(decider.decide({.step = 1, .learning_rate = 0.2}).depth, 2);
+  EXPECT_EQ(decider.seen().best_validation, 1.0);
   EXPECT_EQ(decider.decide({.step = 2, .learning_rate = 0.1}).depth, 3);
   EXPECT_EQ(decider.decide({.step = 3, .learning_rate = 0.1}).depth, 3);
   const auto thawed = decider.decide({.step = 4, .learning_rate = 0.15});
   EXPECT_TRUE(thawed.thaws);
   EXPECT_EQ(thawed.seen.rate_at_freeze, 0.1);
+  EXPECT_TRUE(std::isnan(decider.seen().best_validation)) << "of what was trained before; no evaluation came since";
   EXPECT_EQ(thawed.frozen_until, "");
   EXPECT_EQ(text_of(thawed),
             "thawed after step 4 (schedule:alpha=0.5 asked for 3); thaw-rate: the rate is 0.15, at the "

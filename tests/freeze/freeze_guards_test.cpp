@@ -82,7 +82,7 @@ TEST(FreezeGuards, ARateAboveThatOfTheFreezeThawsAll) {
   EXPECT_FALSE(guard_depth({}, s, 4, not_seen).thaws) << "only where it is asked for";
 }
 
-TEST(FreezeGuards, AreReadAndWrittenAsTheCommandLineHasThem) {
+TEST(FreezeGuards, AreReadAndWrittenAsText) {
   for (const char* text : {"off", "min-epochs=2", "min-epochs=0.5,max-fraction=0.75,thaw-worse=0.05,thaw-rate"})
     EXPECT_EQ(text_of(parse_freeze_guards(text)), text);
   EXPECT_EQ(parse_freeze_guards(""), freeze_guards{});

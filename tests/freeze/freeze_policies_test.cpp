@@ -150,7 +150,7 @@ TEST(FreezePolicies, StayWithinTheUnitsAndAtTheirDepthWhateverIsSeen) {
   }
 }
 
-TEST(FreezePolicies, AreReadAndWrittenAsTheCommandLineHasThem) {
+TEST(FreezePolicies, AreReadAndWrittenAsText) {
   EXPECT_EQ(parse_freeze_policy("schedule:alpha=0.25")->text(), "schedule:alpha=0.25");
   EXPECT_EQ(parse_freeze_policy("schedule:alpha=1/4")->text(), "schedule:alpha=0.25");
   EXPECT_FALSE(parse_freeze_policy("schedule:alpha=1/4")->reads_gradients());

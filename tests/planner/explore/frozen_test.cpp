@@ -109,6 +109,30 @@ TEST(FrozenSearch, PutsNoFrozenLayerBehindAnActiveOne) {
   }
 }
 
+/// b and c both read the frozen a, d joins them; the cheap c may share a's stage while b has one of its own.
+TEST(FrozenSearch, TheFirstActiveLayerIsThatOfTheOrderThatThePlanRuns) {
+  auto p = four();
+  p.layers[2].inputs = {0};
+  p.layers[3].inputs = {1, 2};
+  auto& costs = p.measurements.front().layers;
+  costs[0].forward_seconds = 2;
+  for (const std::size_t small : {2, 3})
+    costs[small].forward_seconds = 0.25, costs[small].backward_seconds = 0.5;
+  plan_request request{.batch = 1, .schedules = {"pipedream"}, .replicas = {1, 1}, .frozen_until = "b"};
+  const auto found = make_plan(p, flat_cluster(2, 1e12), request);
+  ASSERT_EQ(found.layer_order.size(), 4U);
+  EXPECT_EQ(found.first_active, found.layer_order[1]);
+  EXPECT_EQ(found.layer_order[1], "c") << describe_stages(found);
+  EXPECT_NO_THROW(check_plan(found));
+}
+
+TEST(FrozenSearch, NothingOfAHalfDuplexLinkIsTakenByGradientsForFrozenStages) {
+  auto c = flat_cluster(2, 3);
+  c.levels.front().half_duplex = true;
+  const auto p = predict(two_stages("c"), four(), c); // 8 bytes: 2.7 s one way; the second stage takes 5 s
+  EXPECT_EQ(p.predicted->binding, "compute of stage 1");
+}
+
 TEST(FrozenSearch, KeepsInterleavedWorkersFromWhollyFrozenStages) {
   plan_request request{.batch = 8, .schedules = {"interleaved"}, .microbatches = {4}, .frozen_until = "c"};
   const auto p =

@@ -106,6 +106,67 @@ TEST(Repack, FindsAPlanWhereTheStagesAsTheyAreCannotRun) {
   EXPECT_THAT(r.reason, HasSubstr("cannot run"));
 }
 
+TEST(Repack, TheStagesAsTheyAreKeepTheDevicesThatTheyName) {
+  auto c = flat_cluster(4, 1e12);
+  c.devices.push_back(c.devices.front());
+  c.devices[1].name = "slow";
+  c.devices[1].speed = 0.25;
+  c.devices[0].count = c.devices[1].count = 2;
+  auto current = three_stages("1f1b", 4);
+  current.stages.pop_back();
+  current.stages[1].last_layer = "f";
+  current = settled(current);
+  const std::vector<std::string> fast{c.device_name(0), c.device_name(1)}, slow{c.device_name(2), c.device_name(3)};
+  const auto seconds_on = [&](const std::vector<std::string>& devices) {
+    for (std::size_t s = 0; s < 2; ++s)
+      current.stages[s].devices = {devices[s]};
+    return repack(six(), c, current, {.frozen_until = 1, .steps_left = 1}).as_is.predicted.value().step_seconds;
+  };
+  EXPECT_NEAR(seconds_on(slow), 4 * seconds_on(fast), 1e-6);
+  EXPECT_NEAR(seconds_on({"elsewhere-0", "elsewhere-1"}), seconds_on(fast), 1e-9) << "none of the cluster's";
+}
+
+TEST(Repack, TheStagesAsTheyAreMustFitIntoTheirDevices) {
+  // Two hold most of the weights; thawed they need gradients and optimizer state as well.
+  auto p = six();
+  p.layers[0].weight_bytes = p.layers[1].weight_bytes = 10'000;
+  auto c = flat_cluster(3, 1e12);
+  c.devices.front().memory_bytes = 45'000;
+  auto current = three_stages("1f1b", 4);
+  current.optimizer_copies = 1;
+  const auto r = repack(p, c, current, {.frozen_until = 0, .steps_left = 1});
+  EXPECT_FALSE(r.as_is.predicted);
+  EXPECT_TRUE(r.is_worth_it) << r.reason;
+  EXPECT_EQ(r.best.stages.front().last_layer, "a");
+}
+
+TEST(Repack, HowFarTheSourceRunsAheadFollowsTheReplicasUnlessItWasSaid) {
+  auto current = three_stages("1f1b", 4);
+  freeze_until(current, 2, {"a", "b", "c", "d", "e", "f"});
+  current = settled(current);
+  EXPECT_EQ(current.ahead, 1) << "the first active stage's replicas";
+  const freeze_point deeper{.frozen_until = 5, .steps_left = 1000, .replicas_free = true};
+  for (const auto ahead : {std::int64_t{1}, std::int64_t{3}}) {
+    current.ahead = ahead;
+    const auto r = repack(six(), flat_cluster(6, 1e12), current, deeper);
+    const auto first_active = schedule_of(r.best).first_active().replicas;
+    const auto wanted = ahead == 1 ? first_active : ahead;
+    EXPECT_EQ(r.best.ahead, frozen_stages_of(r.best) > 0 ? wanted : 0) << r.reason;
+    auto as_is = current;
+    as_is.stages[2].replicas = 4;
+    freeze_until(as_is, 4, {"a", "b", "c", "d", "e", "f"});
+    EXPECT_EQ(settled(as_is).ahead, ahead == 1 ? 4 : ahead);
+  }
+}
+
+TEST(Repack, CreditsThatNoModeGivesUnderSoFewMicrobatchesAreLeftOpen) {
+  auto current = three_stages("2bw", 2);
+  for (std::size_t s = 0; s < 3; ++s)
+    current.stages[s].in_flight = s < 2 ? 2 : 1;
+  const auto r = repack(six(), flat_cluster(3, 1e12), settled(current), {.frozen_until = 1, .steps_left = 1});
+  EXPECT_EQ(r.best.microbatches, 2);
+}
+
 TEST(Repack, RefusesWhatMakesNoSense) {
   const auto fault = [](plan current, const freeze_point& at) {
     return refusal_of([&] { repack(six(), flat_cluster(3, 1e12), current, at); });
